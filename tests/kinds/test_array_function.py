@@ -112,6 +112,19 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
     assert compiled == []
 
 
+def test_a_call_that_cannot_be_known_costs_no_attempt_to_know_it(monkeypatch):
+    x = jnp.asarray(X)
+    calls = [
+        lambda: jnp.sum(x, axis=[0]),
+        lambda: jnp.sum(X, axis=0),
+        lambda: jnp.sum(x, where=X > 3),
+    ]
+    found = [call() for call in calls]
+    monkeypatch.setattr(ArrayFunction, "_call", None)
+    for call, value in zip(calls, found, strict=True):
+        np.testing.assert_array_equal(call(), value)
+
+
 @array_function
 def difference(a: Operand, b: Operand) -> Any:
     """Two operands that may not be exchanged."""
@@ -188,6 +201,19 @@ def test_operands_that_are_the_result_are_not_copied(monkeypatch):
         assert one is y and two is x
         assert reordered(2.0, x).weak_type and float(reordered(2.0, x)) == 2
     assert compiled == []
+
+
+@array_function
+def parts(a: Operand) -> Any:
+    """A function whose result has a tuple in it."""
+    return (a + 1, 2 * a), -a
+
+
+def test_a_result_may_have_tuples_in_it():
+    for function in (parts, weft.jit(parts)):
+        for _ in range(3):
+            (one, two), three = function(jnp.asarray(X))
+            np.testing.assert_array_equal([one, two, three], [X + 1, 2 * X, -X])
 
 
 def test_one_array_for_two_operands():

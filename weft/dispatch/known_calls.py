@@ -231,17 +231,17 @@ def _dict_tokens(
 
 
 def _static_token(value: Any) -> list[Token]:
-    if not _is_constant(value):
+    if not is_constant(value):
         raise _NoPatternError
     return [_token(STATIC, 0, value)]
 
 
-def _is_constant(value: Any) -> bool:
+def is_constant(value: Any) -> bool:
     """Whether the same object always is the same static argument: its value never changes, or it is
     equal to itself alone."""
     cls: Any = type(value)
     if cls is tuple:
-        return all(map(_is_constant, value))
+        return all(map(is_constant, value))
     if cls.__eq__ is object.__eq__ and cls.__hash__ is object.__hash__:
         return True
     return cls in _CONSTANTS or isinstance(value, (np.dtype, ConstantClass))

@@ -29,7 +29,7 @@ from weft.base.source import warnings_so_far
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer, current_variable
 from weft.dispatch.executable_calls import CompiledCall
-from weft.dispatch.known_calls import KnownCalls, PythonRun, learn
+from weft.dispatch.known_calls import KnownCalls, PythonRun, is_constant, learn
 from weft.errors import WeftError, trim
 from weft.interpreters.rounded_inputs import rounded_inputs
 from weft.interpreters.staging import StagingTrace, StagingTracer
@@ -289,8 +289,10 @@ class ArrayFunction(KnownCalls):
             if own and all(type(x) is Array for x in own):
                 leaves += own
                 owners += [by_position[place] if isinstance(place, int) else place] * len(own)
-            else:
+            elif is_constant(value):
                 fixed.append(place)
+            else:
+                return  # a list, or an array of NumPy's: no call is known by it
         # An array that was not passed is a number in the dtype of the others.
         plain = all(type(x) is Array or type(x) in _CONSTANTS for _, x in passed)
         consts, kept = [], []

@@ -166,7 +166,7 @@ class CompiledFunction:
 
             def flat(*values: Any) -> Sequence[Any]:
                 out = self.function(*values, **static)
-                if type(out) is tuple:
+                if type(out) is tuple and tuple not in map(type, out):
                     form.append(tuple)
                     return out
                 if not isinstance(out, (tuple, list, dict)):

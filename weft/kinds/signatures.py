@@ -21,7 +21,7 @@ __all__ = [
 
 _UNIONS = (typing.Union, types.UnionType)
 # The rooms that errors name before their functions: `linalg.norm`, `fft.fft`, `cluster.vq.vq`.
-_ROOMS = frozenset({"linalg", "fft", "signal", "cluster", "vq"})
+_ROOMS = frozenset({"linalg", "fft", "signal", "cluster", "vq", "ndimage"})
 
 
 class ArgumentStep(NamedTuple):

@@ -36,7 +36,11 @@ CoreDims = tuple[str, ...]
 
 
 def mapped(
-    function: Callable[..., Any], sizes: Sequence[int], values: Sequence[Any], dims: Any, name: str
+    function: Callable[..., Any],
+    sizes: Sequence[int],
+    values: Sequence[Any],
+    dims: Any,
+    name: str = "",
 ) -> Any:
     """Applies a function of flat arrays over leading axes, outermost first.
 
@@ -61,9 +65,12 @@ def mapped(
 
 
 def over(
-    function: Callable[..., Any], values: Sequence[Any], ranks: Sequence[int], name: str
+    function: Callable[..., Any], values: Sequence[Any], ranks: Sequence[int], name: str = ""
 ) -> Any:
-    """Maps a function over all dimensions in front of the last `ranks` ones, broadcast together."""
+    """Maps a function over all dimensions in front of the last `ranks` ones, broadcast together.
+
+    Bodies of array functions pass no name.
+    """
     shapes = [type_of(x).shape for x in values]
     loops = [shape[: len(shape) - rank] for shape, rank in zip(shapes, ranks, strict=True)]
     count = max((len(loop) for loop in loops), default=0)
@@ -72,9 +79,13 @@ def over(
     for lengths in zip(*padded, strict=True):
         wide = {n for n in lengths if n != 1}
         if len(wide) > 1:
-            message = f"{name}: the dimensions over which it goes do not broadcast together"
-            wanted = "lengths that are equal or 1, dimension by dimension from the last"
-            raise refusal(ShapeError, message, name, ", ".join(map(str, shapes)), wanted)
+            what = "the dimensions over which it goes do not broadcast together"
+            raise ShapeError(
+                f"{name}: {what}" if name else what,
+                operation=name or None,
+                got=", ".join(map(str, shapes)),
+                wanted="lengths that are equal or 1, dimension by dimension from the last",
+            )
         sizes.append(wide.pop() if wide else 1)
     # An operand of length 1 is not repeated: every call gets it as it is.
     dims = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from weft.kinds.kind import Arguments, Kind
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [
-    "at_least", "check_dimensions", "check_numbers", "common_dtype", "dimensions",
+    "at_least", "check_dimensions", "check_numbers", "common_dtype", "count_from", "dimensions",
     "not_here", "not_there", "one_of", "option", "refuse", "wrong_shape", "wrong_value",
 ]  # fmt: skip
 
@@ -118,7 +118,8 @@ def check_dimensions(
         wanted = f"{least if most == least else some} dimensions"
         fix = _of_dimensions(argument, aval.shape, least, most)
         raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    check_numbers(operation, argument, x, accepted)
+    if accepted is not dtypes.ANY:
+        check_numbers(operation, argument, x, accepted)
 
 
 def common_dtype(*arrays: Any) -> Any:
@@ -127,17 +128,24 @@ def common_dtype(*arrays: Any) -> Any:
 
 
 def dimensions(
-    least: int, most: int | None = None, accepted: Any = dtypes.ANY, fixed: bool = False
+    least: int,
+    most: int | None = None,
+    accepted: Any = dtypes.ANY,
+    fixed: bool = False,
+    together: Callable[[str, list[Any]], Any] | None = None,
 ) -> Kind:
-    """The kind of an array with so many dimensions; fixed: a number is a part of the program."""
+    """The kind of an array with so many dimensions; fixed: a number is a part of the program;
+    together: how those of one call are brought together."""
 
     def take(value: Any, call: Arguments) -> Any:
         check_dimensions(call.operation, call.name, value, least, most, accepted)
-        return user_value(value) if isinstance(value, np.generic) else value
+        rounded = isinstance(value, np.generic) and together is None
+        return user_value(value) if rounded else value
 
     right = np.ones((2,) * (least if most == 0 else max(least, 1)), np.float32)
     means = f"an array of {least if most == least else f'{least} or more'} dimensions"
-    return Kind(take, means, ([1.0], "text"), right, False, fixed=fixed, plain=NEVER)
+    wrong = ([1.0], "text")
+    return Kind(take, means, wrong, right, False, fixed=fixed, plain=NEVER, together=together)
 
 
 def not_here(why: str) -> Kind:
@@ -157,3 +165,12 @@ def at_least(operation: str, argument: str, value: Any, least: int) -> int:
         wanted = f"{article} {argument} of {least} or more"
         raise wrong_value(operation, f"{argument}={found}", wanted)
     return found
+
+
+def count_from(least: int) -> Kind:
+    """The kind of a static integer from `least` on."""
+
+    def take(value: Any, call: Arguments) -> int:
+        return at_least(call.operation, call.name, value, least)
+
+    return Kind(take, f"an integer of {least} or more", ("text", least - 1), least, plain=NEVER)

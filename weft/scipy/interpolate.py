@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -16,22 +16,24 @@ from weft.base.facades import public_names
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
+from weft.kinds.arguments import Operand, Operands
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
     check_arrays,
     check_flag,
     computing_dtype,
-    convert,
     inexact,
     operands,
     promoted,
 )
-from weft.kinds.compiled_functions import compiled
 from weft.scipy.argument_checks import (
     check_dimensions,
     check_numbers,
+    common_dtype,
     one_of,
+    option,
     refuse,
     wrong_shape,
     wrong_value,
@@ -42,51 +44,48 @@ __all__ = ["RegularGridInterpolator"]
 __dir__ = public_names(globals())
 
 _METHODS = ("linear", "nearest")
+Method = Annotated[str, option(*_METHODS)]
 
 
-@compiled
-def _interpolated(values: Any, xi: Any, fill: Any, *grid: Any, method: str, filled: bool) -> Any:
-    """values: (n1, …, nd, …); xi: (..., d); each grid (n,)."""
-    given = [values, fill] if filled else [values]
+@array_function
+def _interpolated(
+    values: Operand, xi: Operand, fill: Operand | None, grid: Operands, method: Method = "linear"
+) -> Array:
+    """values: (n1, …, nd, …); xi: (..., d); each grid (n,); fill: for points outside; None
+    extrapolates."""
+    given = [values] if fill is None else [values, fill]
     if method == "linear":
         # Each value is multiplied by weights, which have the dtype of grid and points.
         given += [xi, *grid]
-    given = inexact(type_of(promoted("interpolate", *given)[0]).dtype)
-    wide = computing_dtype(given)
-    values = convert(values, wide)
-    xi = convert(xi, inexact(xi.dtype))
+    dtype = inexact(common_dtype(*given))
+    wide = computing_dtype(dtype)
+    values, xi = values.astype(wide), xi.astype(inexact(xi.dtype))
     rows: list[Any] = []
     outside: Any = False
     missing: Any = False
     for i, points in enumerate(grid):
-        x, points = promoted("interpolate", xi[..., i], points)
-        points = convert(points, inexact(points.dtype))
-        x = convert(x, points.dtype)
+        both = inexact(common_dtype(xi, points))
+        x, points = xi[..., i].astype(both), points.astype(both)
         n = points.shape[0]
-        low = jnp.clip(jnp.searchsorted(points, x, side="right") - 1, 0, max(n - 2, 0))
-        low = convert(low, dtypes.int32)
+        low = (jnp.searchsorted(points, x, side="right") - 1).clip(0, max(n - 2, 0))
+        low = low.astype(dtypes.int32)
         start, stop = points[low], points[jnp.minimum(low + 1, n - 1)]
         width = stop - start
         rows.append((low, (x - start) / jnp.where(width > 0, width, 1), n))
         outside = outside | (x < points[0]) | (x > points[-1])
         missing = missing | jnp.isnan(x)
     out = _between(values, rows, method, wide)
-    rest = type_of(out).ndim - type_of(xi).ndim + 1
-
-    def spread(mask: Any) -> Any:
-        return mask.reshape(*mask.shape, *(1,) * rest)
-
-    if filled:
-        out = jnp.where(spread(outside), convert(fill, wide), out)
-    return convert(jnp.where(spread(missing), jnp.nan, out), given)
+    rest = (1,) * (out.ndim - xi.ndim + 1)
+    if fill is not None:
+        out = jnp.where(outside.reshape(*outside.shape, *rest), fill.astype(wide), out)
+    return jnp.where(missing.reshape(*missing.shape, *rest), jnp.nan, out).astype(dtype)
 
 
 def _between(values: Any, rows: Sequence[tuple[Any, Any, int]], method: str, dtype: Any) -> Any:
+    """The values at the points, of which each row has the lower neighbour and the rest."""
     if method == "nearest":
-        index = tuple(
-            jnp.minimum(low + convert(part > 0.5, low.dtype), n - 1) for low, part, n in rows
-        )
-        return values[index]
+        index = [jnp.minimum(low + (part > 0.5).astype(low.dtype), n - 1) for low, part, n in rows]
+        return values[tuple(index)]
     out = None
     for corner in itertools.product((0, 1), repeat=len(rows)):
         places: list[Any] = []
@@ -96,7 +95,7 @@ def _between(values: Any, rows: Sequence[tuple[Any, Any, int]], method: str, dty
             one = part if side else 1 - part
             weight = one if weight is None else weight * one
         term = values[tuple(places)]
-        weight = convert(weight, dtype)
+        weight = weight.astype(dtype)
         term = term * weight.reshape(*weight.shape, *(1,) * (term.ndim - weight.ndim))
         out = term if out is None else out + term
     return out
@@ -179,9 +178,7 @@ class RegularGridInterpolator:
             xi = jnp.reshape(xi, (-1, len(self.grid)))
         if type_of(xi).shape[-1] != len(self.grid):
             raise wrong_shape(name, f"xi: {type_of(xi)}", f"an xi of shape (..., {len(self.grid)})")
-        filled = self.fill_value is not None
-        fill = self.fill_value if filled else 0.0
-        return _interpolated(self.values, xi, fill, *self.grid, method=chosen, filled=filled)
+        return _interpolated(self.values, xi, self.fill_value, self.grid, chosen)
 
 
 def _check_rising(operation: str, number: int, row: Any) -> None:

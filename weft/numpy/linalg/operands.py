@@ -25,7 +25,7 @@ from weft.typing import ArrayLike
 __all__ = [
     "Hermitian", "Matrix", "Numbers", "PromotedMatrix", "PromotedNumbers", "PromotedSquare",
     "PromotedVector", "SquareMatrix", "Vector", "check_matrices", "check_square", "is_complex",
-    "returned", "widened",
+    "matrix_kind", "returned", "widened",
 ]  # fmt: skip
 
 
@@ -55,12 +55,10 @@ def check_matrices(
         raise refusal(ShapeError, message, operation, got, f"{least} dimensions or more", fix)
 
 
-def check_square(
-    operation: str,
-    argument: str,
-    a: Any,
-    instead: str = "for other matrices there are pinv, lstsq, svd and qr",
-) -> None:
+_INSTEAD = "for other matrices there are pinv, lstsq, svd and qr"
+
+
+def check_square(operation: str, argument: str, a: Any, instead: str = _INSTEAD) -> None:
     """Raises as `check_matrices`, and ShapeError for matrices that are not square.
 
     instead: what the error advises.
@@ -81,15 +79,19 @@ def _hermitian(value: Any, call: Arguments) -> bool:
     return bool(value)
 
 
-def _kind(
+def matrix_kind(
     means: str,
     least: int,
     square: bool = False,
     together: Callable[[str, list[Any]], Any] | None = None,
+    instead: str = _INSTEAD,
 ) -> Kind:
+    """The kind of an array of so many dimensions at least; instead: what is advised for matrices
+    that have to be square and are not."""
+
     def take(value: Any, call: Arguments) -> Any:
         if square:
-            check_square(call.operation, call.name, value)
+            check_square(call.operation, call.name, value, instead)
         else:
             check_matrices(call.operation, call.name, value, least)
         return user_value(value) if isinstance(value, np.generic) else value
@@ -103,15 +105,15 @@ def _kind(
 _MATRICES = "matrices, shape (..., m, n)"
 _SQUARE = "square matrices, shape (..., n, n)"
 _VECTORS = "vectors or matrices"
-Numbers = Annotated[ArrayLike, _kind("numbers", 0)]
-Vector = Annotated[ArrayLike, _kind(_VECTORS, 1)]
-Matrix = Annotated[ArrayLike, _kind(_MATRICES, 2)]
-SquareMatrix = Annotated[ArrayLike, _kind(_SQUARE, 2, square=True)]
+Numbers = Annotated[ArrayLike, matrix_kind("numbers", 0)]
+Vector = Annotated[ArrayLike, matrix_kind(_VECTORS, 1)]
+Matrix = Annotated[ArrayLike, matrix_kind(_MATRICES, 2)]
+SquareMatrix = Annotated[ArrayLike, matrix_kind(_SQUARE, 2, square=True)]
 # Those of one call get the dtype that they promote to.
-PromotedNumbers = Annotated[ArrayLike, _kind("numbers", 0, together=common)]
-PromotedVector = Annotated[ArrayLike, _kind(_VECTORS, 1, together=common)]
-PromotedMatrix = Annotated[ArrayLike, _kind(_MATRICES, 2, together=common)]
-PromotedSquare = Annotated[ArrayLike, _kind(_SQUARE, 2, square=True, together=common)]
+PromotedNumbers = Annotated[ArrayLike, matrix_kind("numbers", 0, together=common)]
+PromotedVector = Annotated[ArrayLike, matrix_kind(_VECTORS, 1, together=common)]
+PromotedMatrix = Annotated[ArrayLike, matrix_kind(_MATRICES, 2, together=common)]
+PromotedSquare = Annotated[ArrayLike, matrix_kind(_SQUARE, 2, square=True, together=common)]
 # Whether the first operand equals its adjoint: then it has to be square.
 Hermitian = Annotated[
     bool, Kind(_hermitian, "whether the matrices equal their adjoints", ("no", 2), plain=NEVER)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import refusal
+from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError
+from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import check_arrays
+from weft.kinds.kind import Arguments, Kind
 from weft.numpy.elementwise import maximum
-from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import sqrt
 from weft.ops.elementwise.powers import cbrt
 from weft.ops.elementwise.selection import select
-from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import broadcasted_iota, eye, full_like, zeros_like_array
 from weft.ops.linalg.cholesky import cholesky, symmetrized
 from weft.ops.linalg.eigh import both_ways, eigh, times_real
@@ -28,22 +31,71 @@ from weft.ops.linalg.lu import solve
 from weft.ops.linalg.matrices import adjoint, check_matrix, conjugate, matmul, on_diagonal, part
 from weft.ops.linalg.qr import qr
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural.joining import concatenate
-from weft.ops.structural.shape import reduce_sum
 
-__all__ = ["qdwh"]
+__all__ = ["Precision", "Steps", "qdwh", "unitary_factor"]
 
 
-@api_boundary
+# ---- arguments ---------------------------------------------------------------------------------
+
+
+def _tall(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, argument=call.name)
+    of = type_of(value)
+    check_matrix(call.operation, of)
+    if of.ndim != 2 or of.shape[0] < of.shape[1]:
+        message = f"{call.operation} takes one matrix that is not wider than high"
+        got, wanted = f"{call.name} {of}", "shape (m, n) with m >= n"
+        fix = Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {})
+        raise refusal(ShapeError, message, call.operation, got, wanted, fix)
+    return value
+
+
+def _bad_option(
+    call: Arguments, got: Any, wanted: str, kind: type[WeftError] = WeftValueError
+) -> WeftError:
+    fix = Fix(call.name, f"leave {call.name} out for the default", {})
+    message = f"{call.operation}: {call.name} is not {wanted}"
+    return refusal(kind, message, call.operation, f"{call.name}={got!r}", wanted, fix)
+
+
+def _sizes(value: Any, call: Arguments) -> tuple[Any, Any]:
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise _bad_option(call, value, "a number of rows and of columns")
+    if any(type_of(n).dtype not in dtypes.INTEGER for n in value):
+        raise _bad_option(call, (*value,), "two integers", WeftTypeError)
+    return value[0], value[1]
+
+
+def _option(fits: Callable[[Any], bool], means: str, *wrong: Any) -> Kind:
+    def take(value: Any, call: Arguments) -> Any:
+        if not fits(value):
+            raise _bad_option(call, value, means)
+        return value
+
+    return Kind(take, means, wrong)
+
+
+_rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+_wrong = ([1, 2], "text", _rows.T, _rows.astype(np.int32))
+Tall = Annotated[
+    Any, Kind(_tall, "a matrix, shape (m, n), m >= n", _wrong, _rows, static=False, plain=NEVER)
+]
+Steps = Annotated[
+    int, _option(lambda n: isinstance(n, int) and n is not True and n > 0, "a positive integer", 0)
+]
+Precision = Annotated[
+    float,
+    _option(lambda x: isinstance(x, (int, float)) and 0 < x < 1, "a number between 0 and 1", 2.0),
+]
+Sizes = Annotated[Any, Kind(_sizes, "two integers", (3, (1.0, 2.0)), static=False)]
+
+
+@array_function
 def qdwh(
-    x: Any,
-    *,
-    is_hermitian: bool = False,
-    max_iterations: int | None = None,
-    eps: float | None = None,
-    dynamic_shape: tuple[int, int] | None = None,
-) -> tuple[Any, Any, Any, Any]:
+    x: Tall, *, is_hermitian: Flag = False, max_iterations: Steps | None = None, eps: Precision |
+    None = None, dynamic_shape: Sizes | None = None,
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """The factors of x = u h, u with orthonormal columns and h Hermitian and positive.
 
     x: shape (m, n) with m >= n, of full rank; float32, float64, complex64 or complex128. u has its
@@ -68,70 +120,34 @@ def qdwh(
     [[3. 0.]
      [0. 2.]]
     """
-    check_flags("qdwh", is_hermitian=is_hermitian)
-    of = type_of(x)
-    check_matrix("qdwh", of)
-    if of.ndim != 2 or of.shape[0] < of.shape[1]:
-        message = "qdwh takes one matrix that is not wider than high"
-        fix = Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {})
-        raise refusal(ShapeError, message, "qdwh", f"x {of}", "shape (m, n) with m >= n", fix)
-    limit = 10 if max_iterations is None else max_iterations
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise _bad_option("max_iterations", max_iterations, "a positive integer")
-    least = float(dtypes.finfo(of.dtype).eps) if eps is None else eps
-    if not isinstance(least, (int, float)) or not 0 < least < 1:
-        raise _bad_option("eps", eps, "a number between 0 and 1")
-    used = None
     if dynamic_shape is not None:
-        if not isinstance(dynamic_shape, (tuple, list)) or len(dynamic_shape) != 2:
-            raise _bad_option("dynamic_shape", dynamic_shape, "a number of rows and of columns")
-        used = _within(of, *dynamic_shape)
-        x = select(used, x, zeros_like_array(x))
-    u, count, converged = _unitary_factor(x, limit, float(least))
-    if used is not None:
-        u = select(used, u, zeros_like_array(u))
+        rows, columns = dynamic_shape
+        inside = broadcasted_iota(rows.dtype, x.shape, 0) < rows
+        inside = inside & (broadcasted_iota(columns.dtype, x.shape, 1) < columns)
+        x = select(inside, x, zeros_like_array(x))
+    u, count, converged = unitary_factor(x, max_iterations, eps)
+    if dynamic_shape is not None:
+        u = select(inside, u, zeros_like_array(u))
     return u, symmetrized(matmul(adjoint(u), x)), count, converged
-
-
-def _bad_option(
-    name: str, got: Any, wanted: str, kind: type[WeftError] = WeftValueError
-) -> WeftError:
-    fix = Fix(name, f"leave {name} out for the default", {})
-    return refusal(kind, f"qdwh: {name} is not {wanted}", "qdwh", f"{name}={got!r}", wanted, fix)
-
-
-def _within(of: Any, rows: Any, columns: Any) -> Any:
-    """Whether an element is in the first rows and columns."""
-    counts = [type_of(n).dtype for n in (rows, columns)]
-    if any(dtype not in dtypes.INTEGER for dtype in counts):
-        raise _bad_option("dynamic_shape", (rows, columns), "two integers", WeftTypeError)
-    row, column = (
-        broadcasted_iota(type_of(n).dtype, of.shape, axis) for axis, n in enumerate((rows, columns))
-    )
-    return (row < rows) & (column < columns)
 
 
 # ---- the iteration -----------------------------------------------------------------------------
 
 
-def _iterated(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
+def _iterated(x: Any, limit: int | None, eps: float | None) -> tuple[Any, Any, Any]:
     """The unitary factor of x, the number of iterations, and whether they converged."""
-    of = type_of(x)
-    if 0 in of.shape:
+    if not x.size:
         return x, np.int32(0), np.bool_(True)
-    real = dtypes.to_real(of.dtype)
-    tolerance = real.type((4 * least) ** (1 / 3))
-    near_one = real.type(1 - 10 * np.finfo(real).eps)
-    sizes = abs_(x)
-    row_sums, column_sums = reduce_sum(sizes, (1,)), reduce_sum(sizes, (0,))
+    limit, tiny = limit or 10, float(dtypes.finfo(x.dtype).eps)
+    tolerance = (4 * (eps or tiny)) ** (1 / 3)
+    sizes = abs(x)
     # A bound of the largest singular value, so that all are at most one.
-    bound = sqrt(reduce_max(row_sums, (0,)) * reduce_max(column_sums, (0,)))
+    bound = sqrt(sizes.sum(1).max() * sizes.sum(0).max())
     bound = select(bound > 0, bound, full_like(bound, 1))
-    start = times_real(x, 1 / bound)
 
     def going_on(state: tuple[Any, ...]) -> Any:
-        _, _, count, changing = state
-        return changing & (count < limit)
+        _, _, count, moving = state
+        return moving & (count < limit)
 
     def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
         u, low, count, _ = state
@@ -140,19 +156,19 @@ def _iterated(x: Any, limit: int, least: float) -> tuple[Any, Any, Any]:
         low = low * (a + b * low * low) / (1 + c * low * low)
         low = select(low < 1, low, full_like(low, 1))
         # While the bound of the smallest singular value is tiny, larger ones hardly move.
-        moving = (_norm(following - u) > tolerance * _norm(following)) | (low < near_one)
+        moving = (_norm(following - u) > tolerance * _norm(following)) | (low < 1 - 10 * tiny)
         return following, low, count + 1, moving
 
     # Singular values below eps times the largest count as that.
-    low = full_like(bound, float(np.finfo(real).eps))
-    u, _, count, moving = while_loop(going_on, step, (start, low, np.int32(0), np.bool_(True)))
+    state = times_real(x, 1 / bound), full_like(bound, tiny), np.int32(0), np.bool_(True)
+    u, _, count, moving = while_loop(going_on, step, state)
     # One step of Newton and Schulz removes the rounding errors.
     return (3 * u - matmul(u, matmul(adjoint(u), u))) / 2, count, ~moving
 
 
 def _norm(x: Any) -> Any:
     """The square root of the sum of squares."""
-    return sqrt(reduce_sum(abs_(x) ** 2, (0, 1)))
+    return sqrt((abs(x) ** 2).sum())
 
 
 def _weights(low: Any) -> tuple[Any, Any, Any]:
@@ -166,53 +182,47 @@ def _weights(low: Any) -> tuple[Any, Any, Any]:
 
 
 def _by_qr(u: Any, a: Any, b: Any, c: Any) -> Any:
-    """One iteration from a QR factorization, for weights that are large."""
-    of = type_of(u)
-    m, n = of.shape
+    """b/c u + (a - b/c) / sqrt(c) q_1 q_2^H with [sqrt(c) u; 1] = [q_1; q_2] r, for large c."""
+    m, n = u.shape
     ratio, root = b / c, sqrt(c)
-    stacked = concatenate([times_real(u, root), eye(of.dtype, (n, n))], 0)
-    q = qr(stacked, full_matrices=False)[0]
+    q, _ = qr(concatenate([times_real(u, root), eye(u.dtype, (n, n))], 0), full_matrices=False)
     product = matmul(part(q, (0, m)), adjoint(part(q, (m, m + n))))
     return times_real(u, ratio) + times_real(product, (a - ratio) / root)
 
 
 def _by_cholesky(u: Any, a: Any, b: Any, c: Any) -> Any:
-    """One iteration from a Cholesky factorization, which is enough for weights that are small."""
-    of = type_of(u)
-    ratio = b / c
-    gram = times_real(matmul(adjoint(u), u), c) + eye(of.dtype, (of.shape[1],) * 2)
-    factor = cholesky(gram)
-    solved = triangular_solve(
+    """b/c u + (a - b/c) u (l l^H)^-1 with l l^H = 1 + c u^H u, which is enough for small c."""
+    n, ratio = u.shape[1], b / c
+    factor = cholesky(times_real(matmul(adjoint(u), u), c) + eye(u.dtype, (n, n)))
+    half = triangular_solve(
         factor, u, left_side=False, lower=True, transpose_a=True, conjugate_a=True
     )
-    solved = triangular_solve(factor, solved, left_side=False, lower=True)
-    return times_real(u, ratio) + times_real(solved, a - ratio)
+    whole = triangular_solve(factor, half, left_side=False, lower=True)
+    return times_real(u, ratio) + times_real(whole, a - ratio)
 
 
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-_unitary_factor = custom_jvp(_iterated, nondiff_argnums=(1, 2))
+unitary_factor = custom_jvp(_iterated, nondiff_argnums=(1, 2))
 
 
-@_unitary_factor.defjvp
+@unitary_factor.defjvp
 def _unitary_jvp(
-    limit: int, least: float, primals: Sequence[Any], tangents: Sequence[Any]
+    limit: int | None, eps: float | None, primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[Any, Any]:
     """With p = u^H dx and h: u^H du is the skew-Hermitian y for which y h + h y = p - p^H."""
     (x,), (dx,) = primals, tangents
-    u, count, converged = outs = _unitary_factor(x, limit, least)
+    u, count, converged = outs = unitary_factor(x, limit, eps)
     h = symmetrized(matmul(adjoint(u), x))
     # Zero rows and columns, such as padding, must change nothing.
-    empty = reduce_sum(abs_(h), (1,)) <= 0
-    padded = on_diagonal(type_of(h)) & both_ways(empty)[0]
-    h = h + select(padded, full_like(h, 1), zeros_like_array(h))
-    projected = matmul(adjoint(u), dx)
-    du = matmul(u, _sylvester(h, projected - adjoint(projected)))
-    m, n = type_of(x).shape
+    padded = on_diagonal(type_of(h)) & both_ways(abs(h).sum(1) <= 0)[0]
+    h = h + padded.astype(h.dtype)
+    p = matmul(adjoint(u), dx)
+    du = matmul(u, _sylvester(h, p - adjoint(p)))
+    m, n = x.shape
     if m > n:
-        further = dx - matmul(u, projected)
-        du = du + adjoint(solve(h, adjoint(further)))
+        du = du + adjoint(solve(h, adjoint(dx - matmul(u, p))))
     nothing = np.zeros((), dtypes.float0)
     return outs, (du, nothing, nothing)
 
@@ -224,15 +234,12 @@ def _sylvester(h: Any, b: Any) -> Any:
     def product(y: Any) -> Any:
         return matmul(y, h) + matmul(h, y)
 
-    def solved(_: Any, b: Any) -> Any:
-        return in_basis(*eigh(h), b)
-
-    def solved_back(_: Any, b: Any) -> Any:
-        return in_basis(*eigh(conjugate(h)), b)
-
-    def in_basis(v: Any, w: Any, b: Any) -> Any:
+    def solved(h: Any, b: Any) -> Any:
+        v, w = eigh(h)
         columns, rows = both_ways(w)
         turned = times_real(matmul(adjoint(v), matmul(b, v)), 1 / (columns + rows))
         return matmul(v, matmul(turned, adjoint(v)))
 
-    return custom_linear_solve(product, b, solved, transpose_solve=solved_back)
+    return custom_linear_solve(
+        product, b, lambda _, b: solved(h, b), lambda _, b: solved(conjugate(h), b)
+    )

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, overload
+import dataclasses
+from typing import Annotated, Any, Literal, overload
 
 import numpy as np
 
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import api_boundary
-from weft.kinds.checks import check_flag, computing_dtype, convert
-from weft.kinds.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_square, returned
+from weft.kinds.arguments import NEVER, Flag, NoEffect, common
+from weft.kinds.array_function import array_function, python_function
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.linalg.operands import PromotedSquare, returned, widened
+from weft.ops.elementwise.selection import select as select_
 from weft.ops.linalg import eigh as eigh_operation
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.matrices import adjoint, matmul, on_diagonal, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import check_dimensions, one_of, refuse, wrong_shape, wrong_value
+from weft.scipy.argument_checks import dimensions, not_here, option, wrong_shape, wrong_value
 
 __all__ = ["eigh", "eigh_tridiagonal", "mirrored"]
 
@@ -25,22 +27,11 @@ __all__ = ["eigh", "eigh_tridiagonal", "mirrored"]
 def mirrored(x: Any, lower: bool) -> Any:
     """The Hermitian matrices with the given triangle and a real diagonal."""
     strict = triangle(x, lower, -1 if lower else 1)
-    diagonal = convert(jnp.real(x), type_of(x).dtype)
-    return jnp.where(on_diagonal(type_of(x)), diagonal, strict + adjoint(strict))
+    return select_(on_diagonal(type_of(x)), x.real.astype(x.dtype), strict + adjoint(strict))
 
 
-@compiled
-def _eigh(a: Any, *, lower: bool, values_only: bool) -> Any:
-    given = type_of(a).dtype
-    x = convert(a, computing_dtype(given))
-    v, w = eigh_operation.eigh(x, lower=lower, symmetrize_input=False)
-    return returned(w, given) if values_only else (returned(w, given), returned(v, given))
-
-
-@compiled
-def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -> Any:
-    given = jnp.result_type(a, b)
-    a, b = (mirrored(convert(x, computing_dtype(given)), lower) for x in (a, b))
+def _of_pair(a: Any, b: Any, type: int, vectors: bool) -> tuple[Any, Any]:
+    """Eigenvectors, if asked for, and eigenvalues of a pair of Hermitian matrices."""
     factor = cholesky(b, symmetrize_input=False)
     adjoint_of = {"lower": True, "transpose_a": True, "conjugate_a": True}
     if type == 1:
@@ -49,13 +40,15 @@ def _generalized(a: Any, b: Any, *, lower: bool, values_only: bool, type: int) -
     else:
         same = matmul(matmul(adjoint(factor), a), factor)
     v, w = eigh_operation.eigh(same, symmetrize_input=True)
-    if values_only:
-        return returned(w, given)
-    if type == 3:
+    if vectors and type == 3:
         v = matmul(factor, v)
-    else:
+    elif vectors:
         v = triangular_solve(factor, v, left_side=True, **adjoint_of)
-    return returned(w, given), returned(v, given)
+    return v, w
+
+
+Selection = Annotated[None, not_here("take those of the result that you need: w[lo:hi]")]
+Problem = Annotated[int, option(1, 2, 3)]
 
 
 @overload
@@ -82,19 +75,12 @@ def eigh(
 ) -> Any: ...  # fmt: skip
 
 
-@api_boundary
+@array_function
 def eigh(
-    a: Any,
-    b: Any = None,
-    lower: bool = True,
-    eigvals_only: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    turbo: bool = True,
-    eigvals: None = None,
-    type: int = 1,
-    check_finite: bool = True,
-) -> Any:
+    a: PromotedSquare, b: PromotedSquare | None = None, lower: Flag = True, eigvals_only: Flag =
+    False, overwrite_a: NoEffect = False, overwrite_b: NoEffect = False, turbo: NoEffect = True,
+    eigvals: Selection = None, type: Problem = 1, check_finite: NoEffect = True,
+) -> Any:  # fmt: skip
     """Eigenvalues, real and rising, and eigenvectors, as columns, of Hermitian matrices.
 
     a: shape (..., n, n); only the `lower` or the upper triangle is read. With a b of that
@@ -118,44 +104,61 @@ def eigh(
     >>> eigh(jnp.diag(jnp.array([16.0, 2.0])), jnp.diag(jnp.array([4.0, 1.0])), eigvals_only=True)
     Array([2., 4.], dtype=float32)
     """
-    check_flag(lower, "linalg.eigh", "lower")
-    check_flag(eigvals_only, "linalg.eigh", "eigvals_only")
-    name = "linalg.eigh"
-    check_square(name, "a", a)
-    refuse(name, "eigvals", eigvals, None, "take those of the result that you need: w[lo:hi]")
-    one_of(name, "type", type, (1, 2, 3))
     if b is None:
-        return _eigh(a, lower=bool(lower), values_only=bool(eigvals_only))
-    check_square(name, "b", b)
-    if type_of(a).shape != type_of(b).shape:
-        raise wrong_shape(name, f"a: {type_of(a)}, b: {type_of(b)}", "a b of the shape of a")
-    return _generalized(a, b, lower=bool(lower), values_only=bool(eigvals_only), type=type)
+        v, w = eigh_operation.eigh(widened(a), lower=lower, symmetrize_input=False)
+    elif a.shape != b.shape:
+        raise wrong_shape(None, f"a: {type_of(a)}, b: {type_of(b)}", "a b of the shape of a")
+    else:
+        pair = mirrored(widened(a), lower), mirrored(widened(b), lower)
+        v, w = _of_pair(*pair, type, not eigvals_only)
+    w = returned(w, a.dtype)
+    return w if eigvals_only else (w, returned(v, a.dtype))
 
 
-@compiled
-def _tridiagonal(d: Any, e: Any, *, values_only: bool, first: int, stop: int) -> Any:
-    given = jnp.result_type(d, e)
-    d, e = (convert(x, computing_dtype(given)) for x in (d, e))
-    d = d.real
-    x = jnp.diag(convert(d, e.dtype)) + jnp.diag(e, -1)
-    v, w = eigh_operation.eigh(x, lower=True, symmetrize_input=False, subset_by_index=(first, stop))
-    return returned(w, given) if values_only else (returned(w, given), returned(v, given))
-
-
-def _selected(select: Any, range: Any, n: int) -> tuple[int, int]:
-    """The selected range of eigenvalues as (start, stop)."""
-    name = "linalg.eigh_tridiagonal"
-    one_of(name, "select", select, ("a", "i", "v"))
+def _range(value: Any, call: Arguments) -> Any:
+    select, n = call["select"], call.type.shape[0]
+    pair = (*value,) if isinstance(value, (tuple, list)) else ()
     if select == "a":
-        return 0, n
-    pair = tuple(range) if isinstance(range, (tuple, list)) else ()
+        return None
+    if len(pair) == 2 and select == "v" and pair[0] < pair[1]:
+        return pair
     whole = len(pair) == 2 and all(isinstance(i, (int, np.integer)) for i in pair)
     if select == "i" and whole and 0 <= pair[0] <= pair[1] < n:
-        return int(pair[0]), int(pair[1]) + 1
-    if select == "v" and len(pair) == 2 and pair[0] < pair[1]:
-        return 0, n
+        return int(pair[0]), int(pair[1])
     wanted = f'a select_range of two: with "i" numbers from 0 to {n - 1}, with "v" rising bounds'
-    raise wrong_value(name, f"select={select!r}, select_range={range!r:.60}", wanted)
+    got = f"select={select!r}, select_range={value!r:.60}"
+    raise wrong_value(call.operation, got, wanted)
+
+
+_vector = dimensions(1, 1)
+Diagonal = Annotated[Any, dataclasses.replace(_vector, together=common)]
+# An array that another function checks.
+AnyDiagonal = Annotated[Any, dataclasses.replace(_vector, arrays=True)]
+Select = Annotated[str, option("a", "i", "v")]
+Range = Annotated[Any, Kind(_range, "what is selected, two numbers", plain=NEVER)]
+AnyRange = Annotated[Any, Kind(lambda value, call: value, "two numbers")]
+NoTolerance = Annotated[Any, not_here("leave it out: results are exact to roundoff")]
+NoKey = Annotated[Any, not_here("leave it out: nothing is drawn")]
+
+
+@array_function
+def _eigh_tridiagonal(
+    d: Diagonal, e: Diagonal, eigvals_only: Flag = False, select: Select = "a", select_range:
+    Range = None,
+) -> Any:  # fmt: skip
+    n, dtype = d.shape[0], d.dtype
+    if e.shape[0] != max(n - 1, 0) or n == 0:
+        got = f"d: {type_of(d)}, e: {type_of(e)}"
+        raise wrong_shape(None, got, "d of n >= 1 elements and e of n - 1")
+    first, last = select_range if select == "i" else (0, n - 1)
+    d, e = widened(d).real, widened(e)
+    v, w = eigh_operation.eigh(
+        jnp.diag(d.astype(e.dtype)) + jnp.diag(e, -1),
+        lower=True,
+        symmetrize_input=False,
+        subset_by_index=(first, last + 1),
+    )
+    return returned(w, dtype) if eigvals_only else (returned(w, dtype), returned(v, dtype))
 
 
 @overload
@@ -179,17 +182,11 @@ def eigh_tridiagonal(
 ) -> Any: ...  # fmt: skip
 
 
-@api_boundary
+@python_function
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
-    *,
-    eigvals_only: bool = False,
-    select: str = "a",
-    select_range: tuple[float, float] | None = None,
-    tol: float | None = None,
-    key: Any = None,
-) -> Any:
+    d: AnyDiagonal, e: AnyDiagonal, *, eigvals_only: Flag = False, select: Select = "a",
+    select_range: AnyRange = None, tol: NoTolerance = None, key: NoKey = None,
+) -> Any:  # fmt: skip
     """Eigenvalues, rising, and eigenvectors, as columns, of Hermitian tridiagonal matrices.
 
     d: shape (n,), the diagonal, real; e: (n - 1,), the one below it, real or complex. select: "a"
@@ -208,21 +205,9 @@ def eigh_tridiagonal(
     >>> eigh_tridiagonal(jnp.zeros(2), jnp.ones(1), eigvals_only=True)
     Array([-1.,  1.], dtype=float32)
     """
-    check_flag(eigvals_only, "linalg.eigh_tridiagonal", "eigvals_only")
-    name = "linalg.eigh_tridiagonal"
-    check_dimensions(name, "d", d, 1, 1)
-    check_dimensions(name, "e", e, 1, 1)
-    refuse(name, "tol", tol, None, "leave it out: results are exact to roundoff")
-    refuse(name, "key", key, None, "leave it out: nothing is drawn")
-    n = type_of(d).shape[0]
-    if type_of(e).shape[0] != max(n - 1, 0) or n == 0:
-        raise wrong_shape(
-            name, f"d: {type_of(d)}, e: {type_of(e)}", "d of n >= 1 elements and e of n - 1"
-        )
-    first, stop = _selected(select, select_range, n)
-    found = _tridiagonal(d, e, values_only=bool(eigvals_only), first=first, stop=stop)
+    out = _eigh_tridiagonal(d, e, eigvals_only, select, select_range)
     if select != "v":
-        return found
-    w = found if eigvals_only else found[0]
+        return out
+    w = out if eigvals_only else out[0]
     inside = (w > select_range[0]) & (w <= select_range[1])
-    return w[inside] if eigvals_only else (w[inside], found[1][:, inside])
+    return w[inside] if eigvals_only else (w[inside], out[1][:, inside])

@@ -17,16 +17,15 @@ from weft.control_flow.cond import cond
 from weft.control_flow.loops import scan
 from weft.core.types import type_of
 from weft.interpreters.jvp import jvp_flat
-from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.arguments import Flag
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert
-from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.operands import PromotedSquare, SquareMatrix, returned, widened
 from weft.numpy.linalg.solving import solved
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.matrices import matmul, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import at_least, option, wrong_shape
+from weft.scipy.argument_checks import count_from, option, wrong_shape
 
 __all__ = ["expm", "expm_frechet"]
 
@@ -89,12 +88,8 @@ def _exponential(a: Any, *, upper: bool, squarings: int) -> Any:
     return jnp.where(beyond[..., None, None], jnp.nan, found)
 
 
-def _count(value: Any, call: Arguments) -> int:
-    return at_least(call.operation, call.name, value, 0)
-
-
 Method = Annotated[str, option("SPS", "blockEnlarge")]
-Count = Annotated[int, Kind(_count, "an integer of 0 or more", ("text", -1), plain=NEVER)]
+Count = Annotated[int, count_from(0)]
 
 
 @array_function
@@ -152,7 +147,7 @@ def expm_frechet(
     """
     if A.shape != E.shape:
         got = f"A: {type_of(A)}, E: {type_of(E)}"
-        raise wrong_shape("linalg.expm_frechet", got, "an E of the shape of A")
+        raise wrong_shape(None, got, "an E of the shape of A")
 
     def exponential(x: Any) -> Any:
         return _exponential(x, upper=False, squarings=16)

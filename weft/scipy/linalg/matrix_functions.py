@@ -6,8 +6,9 @@ column is a triangular system.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
@@ -17,10 +18,12 @@ from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as map_
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix, api_boundary
-from weft.kinds.checks import check_arrays, check_flag, convert
-from weft.kinds.compiled_functions import compiled
-from weft.numpy.linalg.operands import check_square, widened
+from weft.errors import Fix
+from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.array_function import array_function, python_function
+from weft.kinds.checks import check_arrays, convert
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.linalg.operands import SquareMatrix, check_square, matrix_kind, widened
 from weft.ops.linalg.matrices import adjoint, matmul
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.scipy.argument_checks import check_dimensions, refuse, wrong_shape
@@ -63,19 +66,15 @@ def _root_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return root, sylvester(root, root, convert(da, type_of(root).dtype))
 
 
-@compiled
-def _sqrtm(a: Any) -> Any:
-    x = widened(a)
-    if not x.size:
-        return convert(x, dtypes.to_complex(type_of(x).dtype))
-    if x.ndim == 2:
-        return _root(x)
-    flat = x.reshape(-1, *x.shape[-2:])
-    return map_(_root, flat).reshape(x.shape)
+def _one_block(value: Any, call: Arguments) -> None:
+    refuse(call.operation, call.name, value, 1, "leave it out: columns are one block")
 
 
-@api_boundary
-def sqrtm(A: Any, blocksize: int = 1) -> Array:
+OneBlock = Annotated[int, Kind(_one_block, "1", (2,), plain=NEVER)]
+
+
+@array_function
+def sqrtm(A: SquareMatrix, blocksize: OneBlock = 1) -> Array:
     """The principal square root X of square matrices: X X = A, the eigenvalues of X to the right.
 
     A: shape (..., n, n). The result is complex, since its dtype cannot depend on values. Singular
@@ -90,9 +89,12 @@ def sqrtm(A: Any, blocksize: int = 1) -> Array:
     Array([[2., 0.],
            [0., 3.]], dtype=float32)
     """
-    check_square("linalg.sqrtm", "A", A)
-    refuse("linalg.sqrtm", "blocksize", blocksize, 1, "leave it out: columns are one block")
-    return _sqrtm(A)
+    x = widened(A)
+    if not x.size:
+        return x.astype(dtypes.to_complex(x.dtype))
+    if x.ndim == 2:
+        return _root(x)
+    return map_(_root, x.reshape(-1, *x.shape[-2:])).reshape(x.shape)
 
 
 def _parlett(t: Any, values: Any) -> tuple[Any, Any]:
@@ -127,6 +129,31 @@ def _error(t: Any, f: Any, least: Any) -> Any:
     return jnp.where(bad, jnp.inf, error)
 
 
+def _one_square(value: Any, call: Arguments) -> Any:
+    check_square(call.operation, call.name, value)
+    check_dimensions(call.operation, call.name, value, 2, 2)
+    return value
+
+
+def _function(value: Any, call: Arguments) -> Any:
+    if not callable(value):
+        message, wanted = (
+            f"{call.operation} takes a function second",
+            "a function of an array of eigenvalues",
+        )
+        fix = Fix("function", "pass a function: weft.numpy.exp")
+        raise invalid_type(message, call.operation, call.name, value, wanted, fix=fix)
+    return value
+
+
+OneSquare = Annotated[
+    Any, dataclasses.replace(matrix_kind("a matrix, shape (n, n)", 2, True), take=_one_square)
+]
+Function = Annotated[
+    Callable[[Any], Any], Kind(_function, "a function", (3, None), abs, plain=NEVER)
+]
+
+
 @overload
 def funm(A: Any, func: Callable[[Any], Any], disp: Literal[True] = ...) -> Array: ...
 
@@ -139,8 +166,8 @@ def funm(A: Any, func: Callable[[Any], Any], *, disp: Literal[False]) -> tuple[A
 def funm(A: Any, func: Callable[[Any], Any], disp: bool = ...) -> Any: ...
 
 
-@api_boundary
-def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+@python_function
+def funm(A: OneSquare, func: Function, disp: Flag = True) -> Any:
     """Applies a function of numbers to a square matrix.
 
     A: shape (n, n); func: maps n complex eigenvalues to as many values. The result is complex. With
@@ -158,21 +185,12 @@ def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
     Array([[2., 0.],
            [0., 3.]], dtype=float32)
     """
-    check_flag(disp, "linalg.funm", "disp")
-    name = "linalg.funm"
-    check_square(name, "A", A)
-    check_dimensions(name, "A", A, 2, 2)
-    if not callable(func):
-        message = f"{name} takes a function second"
-        wanted = "a function of an array of eigenvalues"
-        fix = Fix("function", "pass a function: weft.numpy.exp")
-        raise invalid_type(message, name, "func", func, wanted, fix=fix)
     t, z = triangular_schur(widened(A))
-    values = func(jnp.diagonal(t))
-    check_arrays(name, values)
+    values = func(t.diagonal())
+    check_arrays("linalg.funm", values)
     if type_of(values).shape != (t.shape[-1],):
         got = f"func gives {type_of(values)} for {t.shape[-1]} eigenvalues"
-        raise wrong_shape(name, got, "a func that gives a value for each eigenvalue")
+        raise wrong_shape(None, got, "a func that gives a value for each eigenvalue")
     f, least = _parlett(t, convert(values, t.dtype))
-    found = matmul(matmul(z, f), adjoint(z))
-    return found if disp else (found, _error(t, f, least))
+    out = matmul(matmul(z, f), adjoint(z))
+    return out if disp else (out, _error(t, f, least))

@@ -71,7 +71,7 @@ def triangular_schur(a: Any) -> tuple[Any, Any]:
 def _triangular(t: Any, z: Any, dtype: Any) -> Any:
     """A complex Schur form, of this dtype, from a real one."""
     operands = t.astype(dtype), z.astype(dtype)
-    return over(_triangular_matrix, operands, (2, 2), "linalg.rsf2csf")
+    return over(_triangular_matrix, operands, (2, 2))
 
 
 def _triangular_matrix(t: Any, z: Any) -> Any:
@@ -124,6 +124,6 @@ def rsf2csf(T: SquareMatrix, Z: SquareMatrix, check_finite: NoEffect = True) -> 
     """
     if T.shape[-1] != Z.shape[-1]:
         got = f"T: {type_of(T)}, Z: {type_of(Z)}"
-        raise wrong_shape("linalg.rsf2csf", got, "a T and a Z of one size")
+        raise wrong_shape(None, got, "a T and a Z of one size")
     t, z = widened(T), widened(Z)
     return _triangular(t, z, dtypes.to_complex(jnp.promote_types(t.dtype, z.dtype)))

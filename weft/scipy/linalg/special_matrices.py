@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import comb
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.types import type_of, user_value
-from weft.errors import api_boundary
-from weft.kinds.checks import broadcast_shape, broadcasted, check_flag, convert, inexact, promoted
-from weft.kinds.compiled_functions import compiled
-from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value
+from weft.core.types import type_of
+from weft.kinds.arguments import NEVER, Flag, common
+from weft.kinds.array_function import array_function, python_function
+from weft.kinds.checks import broadcast_shape, broadcasted, inexact
+from weft.kinds.kind import Arguments, Kind
+from weft.scipy.argument_checks import (
+    check_dimensions,
+    count_from,
+    dimensions,
+    option,
+    wrong_shape,
+    wrong_value,
+)
 
 __all__ = [
     "block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler",
@@ -28,19 +36,52 @@ __all__ = [
 ]  # fmt: skip
 
 
-@compiled
-def _block_diag(*blocks: Any) -> Any:
-    blocks = tuple(jnp.atleast_2d(x) for x in promoted("linalg.block_diag", *blocks))
-    width = sum(x.shape[1] for x in blocks)
-    rows, before = [], 0
-    for x in blocks:
-        rows.append(jnp.pad(x, ((0, 0), (before, width - before - x.shape[1]))))
-        before += x.shape[1]
-    return jnp.concatenate(rows)
+# ---- arguments -----------------------------------------------------------------------------------
 
 
-@api_boundary
-def block_diag(*arrs: Any) -> Array:
+def _blocks(value: Any, call: Arguments) -> tuple[Any, ...]:
+    for number, x in enumerate(value):
+        check_dimensions(call.operation, f"{call.name}[{number}]", x, 0, 2)
+    return (*value,)
+
+
+def _elements(least: int) -> Kind:
+    """The kind of vectors of so many elements at least."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        check_dimensions(call.operation, call.name, value, 1)
+        of = type_of(value)
+        if of.shape[-1] < least:
+            raise wrong_shape(call.operation, f"{call.name}: {of}", f"at least {least} elements")
+        return value
+
+    wrong = (2.0, [1.0], *[np.ones(n, np.float32) for n in range(least)])
+    means, right = f"vectors, shape (..., n), n >= {least}", np.ones(max(least, 1), np.float32)
+    return Kind(take, means, wrong, right, static=False, plain=NEVER, together=common)
+
+
+_wrong = ("text", np.ones((1, 1, 1), np.float32))
+Blocks = Annotated[
+    Any, Kind(_blocks, "matrices, vectors and numbers", _wrong, static=False, together=common)
+]
+# A number is a vector of one element, as in SciPy.
+Entries = Annotated[Any, dimensions(0, together=common)]
+Vectors = Annotated[Any, _elements(0)]
+Filled = Annotated[Any, _elements(1)]
+Coefficients = Annotated[Any, _elements(2)]
+Size = Annotated[int, count_from(0)]
+Positive = Annotated[int, count_from(1)]
+Mode = Annotated[str, option("full", "same", "valid")]
+Scale = Annotated[str, option("sqrtn", "n")]
+Form = Annotated[str, option("symmetric", "lower", "upper")]
+AnyDType = Annotated[Any, Kind(lambda value, call: dtypes.requested(value), "a dtype", ("text",))]
+
+
+# ---- from elements -------------------------------------------------------------------------------
+
+
+@array_function
+def block_diag(*arrs: Blocks) -> Array:
     """A block-diagonal matrix of the given matrices.
 
     arrs: matrices, vectors (rows) and numbers, promoted to one dtype; without any, the result has
@@ -51,24 +92,15 @@ def block_diag(*arrs: Any) -> Array:
     Array([[1., 1., 0.],
            [0., 0., 3.]], dtype=float32)
     """
-    for number, x in enumerate(arrs):
-        check_dimensions("linalg.block_diag", f"arrs[{number}]", x, 0, 2)
-    return _block_diag(*[user_value(x) for x in arrs]) if arrs else jnp.zeros((1, 0))
-
-
-def _first(operation: str, argument: str, x: Any, least: int = 0) -> int:
-    """The length of vectors. Raises where they have no dimension or too few elements."""
-    check_dimensions(operation, argument, x, 1)
-    n = type_of(x).shape[-1]
-    if n < least:
-        raise wrong_shape(operation, f"{argument}: {type_of(x)}", f"at least {least} elements")
-    return n
-
-
-def _vector(operation: str, argument: str, x: Any) -> Any:
-    """Vectors; a number is a vector of one element, as in SciPy. Raises as `check_dimensions`."""
-    check_dimensions(operation, argument, x, 0)
-    return jnp.atleast_1d(x)
+    if not arrs:
+        return jnp.zeros((1, 0))
+    blocks = [jnp.atleast_2d(x) for x in arrs]
+    width = sum(x.shape[1] for x in blocks)
+    rows, before = [], 0
+    for x in blocks:
+        rows.append(jnp.pad(x, ((0, 0), (before, width - before - x.shape[1]))))
+        before += x.shape[1]
+    return jnp.concatenate(rows)
 
 
 def _taken(x: Any, places: Any) -> Any:
@@ -78,32 +110,20 @@ def _taken(x: Any, places: Any) -> Any:
 
 def _apart(n: int, m: int) -> Any:
     """Row minus column of each element."""
-    return _numbers(n)[:, None] - _numbers(m)[None, :]
+    return _numbers(n)[:, None] - _numbers(m)
 
 
 def _numbers(n: int) -> Any:
-    return jnp.arange(n, dtype=jnp.int32)
+    return jnp.arange(n, dtype=np.int32)
 
 
-def _side_by_side(operation: str, c: Any, r: Any) -> list[Any]:
-    c, r = promoted(operation, c, r)
-    batch = broadcast_shape(operation, type_of(c).shape[:-1], type_of(r).shape[:-1])
-    return [broadcasted(x, (*batch, type_of(x).shape[-1])) for x in (c, r)]
+def _side_by_side(*vectors: Any) -> list[Any]:
+    batch = broadcast_shape(None, *(x.shape[:-1] for x in vectors))
+    return [broadcasted(x, (*batch, x.shape[-1])) for x in vectors]
 
 
-@compiled
-def _toeplitz(c: Any, r: Any) -> Any:
-    c, r = _side_by_side("linalg.toeplitz", c, r)
-    n, m = c.shape[-1], r.shape[-1]
-    if 0 in (n, m):
-        return jnp.zeros((*c.shape[:-1], n, m), c.dtype)
-    # From the last element of c to its first, and on to the last one of r.
-    values = jnp.concatenate([c[..., ::-1], r[..., 1:]], axis=-1)
-    return _taken(values, n - 1 - _apart(n, m))
-
-
-@api_boundary
-def toeplitz(c: Any, r: Any = None) -> Array:
+@array_function
+def toeplitz(c: Entries, r: Entries | None = None) -> Array:
     """Matrices with equal elements along each diagonal.
 
     c: first columns, (..., n); r: first rows, (..., m), whose first elements are not used, by
@@ -115,22 +135,17 @@ def toeplitz(c: Any, r: Any = None) -> Array:
     Array([[1, 5, 6],
            [2, 1, 5]], dtype=int32)
     """
-    c = _vector("linalg.toeplitz", "c", c)
-    return _toeplitz(c, jnp.conj(c) if r is None else _vector("linalg.toeplitz", "r", r))
-
-
-@compiled
-def _hankel(c: Any, r: Any) -> Any:
-    c, r = _side_by_side("linalg.hankel", c, r)
+    c, r = _side_by_side(*map(jnp.atleast_1d, (c, c.conj() if r is None else r)))
     n, m = c.shape[-1], r.shape[-1]
     if 0 in (n, m):
         return jnp.zeros((*c.shape[:-1], n, m), c.dtype)
-    values = jnp.concatenate([c, r[..., 1:]], axis=-1)
-    return _taken(values, _numbers(n)[:, None] + _numbers(m))
+    # From the last element of c to its first, and on to the last one of r.
+    values = jnp.concatenate([c[..., ::-1], r[..., 1:]], axis=-1)
+    return _taken(values, n - 1 - _apart(n, m))
 
 
-@api_boundary
-def hankel(c: Any, r: Any = None) -> Array:
+@array_function
+def hankel(c: Vectors, r: Vectors | None = None) -> Array:
     """Matrices with equal elements along each diagonal from lower left to upper right.
 
     c: first columns, (..., n); r: last rows, (..., m), whose first elements are not used, by
@@ -141,21 +156,16 @@ def hankel(c: Any, r: Any = None) -> Array:
     Array([[1, 2, 5],
            [2, 5, 6]], dtype=int32)
     """
-    _first("linalg.hankel", "c", c)
-    if r is None:
-        return _hankel(c, jnp.zeros_like(c))
-    _first("linalg.hankel", "r", r)
-    return _hankel(c, r)
+    c, r = _side_by_side(c, jnp.zeros_like(c) if r is None else r)
+    n, m = c.shape[-1], r.shape[-1]
+    if 0 in (n, m):
+        return jnp.zeros((*c.shape[:-1], n, m), c.dtype)
+    values = jnp.concatenate([c, r[..., 1:]], axis=-1)
+    return _taken(values, _numbers(n)[:, None] + _numbers(m))
 
 
-@compiled
-def _circulant(c: Any) -> Any:
-    n = c.shape[-1]
-    return _taken(c, _apart(n, n) % n) if n else jnp.zeros((*c.shape, 0), c.dtype)
-
-
-@api_boundary
-def circulant(c: Any) -> Array:
+@array_function
+def circulant(c: Entries) -> Array:
     """Matrices each of whose columns is the one before it, rotated down by one.
 
     c: first columns, (..., n); the result is (..., n, n). Raises WeftTypeError and DTypeError.
@@ -166,7 +176,9 @@ def circulant(c: Any) -> Array:
            [2, 1, 3],
            [3, 2, 1]], dtype=int32)
     """
-    return _circulant(_vector("linalg.circulant", "c", c))
+    c = jnp.atleast_1d(c)
+    n = c.shape[-1]
+    return _taken(c, _apart(n, n) % n) if n else jnp.zeros((*c.shape, 0), c.dtype)
 
 
 def _below(first_row: Any, ones: Any) -> Any:
@@ -177,15 +189,8 @@ def _below(first_row: Any, ones: Any) -> Any:
     return jnp.concatenate([first_row[..., None, :], lower], axis=-2)
 
 
-@compiled
-def _companion(a: Any) -> Any:
-    a = convert(a, inexact(a.dtype))
-    row = -a[..., 1:] / a[..., :1]
-    return _below(row, jnp.ones(row.shape[-1] - 1, row.dtype))
-
-
-@api_boundary
-def companion(a: Any) -> Array:
+@array_function
+def companion(a: Coefficients) -> Array:
     """Matrices whose characteristic polynomials have the given coefficients, highest power first.
 
     a: (..., n), n at least 2; the result is (..., n - 1, n - 1), floating or complex. A first
@@ -196,13 +201,25 @@ def companion(a: Any) -> Array:
     Array([[ 3., -2.],
            [ 1.,  0.]], dtype=float32)
     """
-    _first("linalg.companion", "a", a, 2)
-    return _companion(a)
+    a = a.astype(inexact(a.dtype))
+    row = -a[..., 1:] / a[..., :1]
+    return _below(row, jnp.ones(row.shape[-1] - 1, row.dtype))
 
 
-@compiled
-def _fiedler_companion(a: Any) -> Any:
-    a = convert(a, inexact(a.dtype))
+@array_function
+def fiedler_companion(a: Vectors) -> Array:
+    """Companion matrices with five diagonals, of the same eigenvalues as those of `companion`.
+
+    a: (..., n), coefficients, highest power first; the result is (..., n - 1, n - 1), for n = 0
+    too without elements. By M. Fiedler, A note on companion matrices (2003). Raises ShapeError,
+    WeftTypeError, DTypeError.
+
+    >>> import weft.numpy as jnp
+    >>> fiedler_companion(jnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
+    """
+    a = a.astype(inexact(a.dtype))
     n = a.shape[-1] - 1
     if n < 1:
         return jnp.zeros((*a.shape[:-1], 0, 0), a.dtype)
@@ -226,30 +243,8 @@ def _fiedler_companion(a: Any) -> Any:
     return jnp.stack(flat, axis=-1).reshape(*a.shape[:-1], n, n)
 
 
-@api_boundary
-def fiedler_companion(a: Any) -> Array:
-    """Companion matrices with five diagonals, of the same eigenvalues as those of `companion`.
-
-    a: (..., n), coefficients, highest power first; the result is (..., n - 1, n - 1), for n = 0
-    too without elements. By M. Fiedler, A note on companion matrices (2003). Raises ShapeError,
-    WeftTypeError, DTypeError.
-
-    >>> import weft.numpy as jnp
-    >>> fiedler_companion(jnp.array([1.0, -3.0, 2.0]))
-    Array([[ 3., -2.],
-           [ 1.,  0.]], dtype=float32)
-    """
-    _first("linalg.fiedler_companion", "a", a)
-    return _fiedler_companion(a)
-
-
-@compiled
-def _fiedler(a: Any) -> Any:
-    return abs(a[..., :, None] - a[..., None, :])
-
-
-@api_boundary
-def fiedler(a: Any) -> Array:
+@array_function
+def fiedler(a: Entries) -> Array:
     """The magnitudes of the differences of all pairs: (..., n, n) for a of shape (..., n).
 
     Raises WeftTypeError and DTypeError.
@@ -259,19 +254,12 @@ def fiedler(a: Any) -> Array:
     Array([[0, 3],
            [3, 0]], dtype=int32)
     """
-    return _fiedler(_vector("linalg.fiedler", "a", a))
+    a = jnp.atleast_1d(a)
+    return abs(a[..., :, None] - a[..., None, :])
 
 
-@compiled
-def _leslie(f: Any, s: Any) -> Any:
-    f, s = promoted("linalg.leslie", f, s)
-    batch = broadcast_shape("linalg.leslie", f.shape[:-1], s.shape[:-1])
-    f = broadcasted(f, (*batch, f.shape[-1]))
-    return _below(f, broadcasted(s, (*batch, s.shape[-1])))
-
-
-@api_boundary
-def leslie(f: Any, s: Any) -> Array:
+@array_function
+def leslie(f: Coefficients, s: Vectors) -> Array:
     """The matrix of a population in age groups: births in its first row, survival below.
 
     f: births, (..., n); s: the parts that survive, (..., n - 1); the result is (..., n, n), s on
@@ -283,25 +271,15 @@ def leslie(f: Any, s: Any) -> Array:
     Array([[0.1, 2. ],
            [0.5, 0. ]], dtype=float32)
     """
-    n, m = _first("linalg.leslie", "f", f, 2), _first("linalg.leslie", "s", s)
-    if m != n - 1:
+    n = f.shape[-1]
+    if s.shape[-1] != n - 1:
         got = f"f: {type_of(f)}, s: {type_of(s)}"
-        raise wrong_shape("linalg.leslie", got, f"an s of {n - 1} elements")
-    return _leslie(f, s)
+        raise wrong_shape(None, got, f"an s of {n - 1} elements")
+    return _below(*_side_by_side(f, s))
 
 
-@compiled
-def _convolution_matrix(a: Any, *, n: int, mode: str) -> Any:
-    m = a.shape[-1]
-    low = {"full": 0, "same": (min(m, n) - 1) // 2, "valid": min(m, n) - 1}[mode]
-    count = {"full": m + n - 1, "same": max(m, n), "valid": max(m, n) - min(m, n) + 1}[mode]
-    place = low + _apart(count, n)
-    inside = (place >= 0) & (place < m)
-    return jnp.where(inside, _taken(a, place), jnp.zeros((), a.dtype))
-
-
-@api_boundary
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
+@array_function
+def convolution_matrix(a: Filled, n: Positive, mode: Mode = "full") -> Array:
     """The matrix that convolves a vector of n elements with a.
 
     a: (..., m); the result is (..., k, n), with k by the mode as in `weft.numpy.convolve`:
@@ -318,18 +296,24 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Array:
            [2, 1],
            [0, 2]], dtype=int32)
     """
-    name = "linalg.convolution_matrix"
-    _first(name, "a", a, 1)
-    one_of(name, "mode", mode, ("full", "same", "valid"))
-    return _convolution_matrix(a, n=at_least(name, "n", n, 1), mode=mode)
+    m = a.shape[-1]
+    small, large = sorted((m, n))
+    low = {"full": 0, "same": (small - 1) // 2, "valid": small - 1}[mode]
+    count = {"full": m + n - 1, "same": large, "valid": large - small + 1}[mode]
+    place = low + _apart(count, n)
+    inside = (place >= 0) & (place < m)
+    return jnp.where(inside, _taken(a, place), jnp.zeros((), a.dtype))
+
+
+# ---- from a size ---------------------------------------------------------------------------------
 
 
 def _floating(values: Any) -> Any:
     return jnp.asarray(values.astype(np.float64), dtype=dtypes.default_float())
 
 
-@api_boundary
-def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
+@python_function
+def dft(n: Positive, scale: Scale | None = None, *, dtype: AnyDType = None) -> Array:
     """The matrix of the discrete Fourier transform of n elements.
 
     scale: "sqrtn" divides by the root of n, "n" by n. dtype: complex, by default complex64, or
@@ -341,20 +325,19 @@ def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Array:
     Array([[ 1.+0.j,  1.+0.j],
            [ 1.+0.j, -1.+0.j]], dtype=complex64)
     """
-    count = at_least("linalg.dft", "n", n, 1)
-    one_of("linalg.dft", "scale", "" if scale is None else scale, ("", "sqrtn", "n"))
-    place = np.outer(np.arange(count), np.arange(count)) % count
+    count = np.arange(n)
     # Multiples of a quarter turn are exact.
-    eighths = np.exp(-2j * np.pi * np.arange(count) / count)
-    quarter = np.arange(count) * 4 % count == 0
-    eighths[quarter] = (-1j) ** (np.arange(count)[quarter] * 4 // count)
-    factor = {None: 1.0, "sqrtn": count**-0.5, "n": 1 / count}[scale]
+    eighths = np.exp(-2j * np.pi * count / n)
+    quarter = count * 4 % n == 0
+    eighths[quarter] = (-1j) ** (count[quarter] * 4 // n)
+    factor = {None: 1.0, "sqrtn": n**-0.5, "n": 1 / n}[scale]
     default = dtypes.to_complex(dtypes.default_float())
-    return jnp.asarray(eighths[place] * factor, dtype=default if dtype is None else dtype)
+    values = eighths[np.outer(count, count) % n] * factor
+    return jnp.asarray(values, dtype=default if dtype is None else dtype)
 
 
-@api_boundary
-def hadamard(n: int, dtype: Any = int) -> Array:
+@python_function
+def hadamard(n: Positive, dtype: AnyDType = int) -> Array:
     """A matrix of ones and minus ones with orthogonal rows, n a power of two (Sylvester's).
 
     n: the number of rows and of columns, a power of two.
@@ -365,16 +348,15 @@ def hadamard(n: int, dtype: Any = int) -> Array:
     Array([[ 1,  1],
            [ 1, -1]], dtype=int32)
     """
-    count = at_least("linalg.hadamard", "n", n, 1)
-    if count & (count - 1):
-        raise wrong_value("linalg.hadamard", f"n={count}", "an n that is a power of two")
-    place = np.arange(count)
+    if n & (n - 1):
+        raise wrong_value(None, f"n={n}", "an n that is a power of two")
+    place = np.arange(n)
     odd = np.bitwise_count(place[:, None] & place) % 2
     return jnp.asarray(1 - 2 * odd.astype(int), dtype=dtype)
 
 
-@api_boundary
-def helmert(n: int, full: bool = False) -> Array:
+@python_function
+def helmert(n: Positive, full: Flag = False) -> Array:
     """The orthonormal rows that compare each element with the mean of those before it.
 
     Shape (n - 1, n), or with `full` (n, n), a row of equal numbers first. Raises WeftValueError
@@ -386,18 +368,16 @@ def helmert(n: int, full: bool = False) -> Array:
     Array([[ 0.70710677,  0.70710677],
            [ 0.70710677, -0.70710677]], dtype=float32)
     """
-    check_flag(full, "linalg.helmert", "full")
-    count = at_least("linalg.helmert", "n", n, 1)
-    lower = np.tril(np.ones((count, count)), -1) - np.diag(np.arange(count))
+    lower = np.tril(np.ones((n, n)), -1) - np.diag(np.arange(n))
     lower[0] = 1
-    lengths = np.arange(count) * np.arange(1, count + 1)
-    lengths[0] = count
-    found = lower / np.sqrt(lengths)[:, None]
-    return _floating(found if full else found[1:])
+    lengths = np.arange(n) * np.arange(1, n + 1)
+    lengths[0] = n
+    out = lower / np.sqrt(lengths)[:, None]
+    return _floating(out if full else out[1:])
 
 
-@api_boundary
-def hilbert(n: int) -> Array:
+@python_function
+def hilbert(n: Size) -> Array:
     """The matrix of 1 / (i + j + 1), i and j from 0. Raises WeftValueError for n below 0.
 
     n: the number of rows and of columns.
@@ -406,20 +386,20 @@ def hilbert(n: int) -> Array:
     Array([[1.        , 0.5       ],
            [0.5       , 0.33333334]], dtype=float32)
     """
-    count = np.arange(at_least("linalg.hilbert", "n", n, 0))
+    count = np.arange(n)
     return _floating(1.0 / (count[:, None] + count + 1))
 
 
-def _elements(n: int, element: Callable[[int, int], float]) -> Array:
+def _matrix(n: int, element: Callable[[int, int], float]) -> Array:
     """The matrix of `element(i, j)`, for which memory is taken before anything is computed."""
-    found = np.empty((n, n))
+    out = np.empty((n, n))
     for place in np.ndindex(n, n):
-        found[place] = element(*place)
-    return _floating(found)
+        out[place] = element(*place)
+    return _floating(out)
 
 
-@api_boundary
-def invhilbert(n: int) -> Array:
+@python_function
+def invhilbert(n: Size) -> Array:
     """The inverse of `hilbert(n)`, whose elements are integers, each rounded once.
 
     n: the number of rows and of columns.
@@ -430,26 +410,17 @@ def invhilbert(n: int) -> Array:
     Array([[ 4., -6.],
            [-6., 12.]], dtype=float32)
     """
-    n = at_least("linalg.invhilbert", "n", n, 0)
 
     def element(i: int, j: int) -> float:
         s = i + j
         value = (s + 1) * comb(n + i, n - j - 1) * comb(n + j, n - i - 1) * comb(s, i) ** 2
         return float((-1) ** s * value)
 
-    return _elements(n, element)
+    return _matrix(n, element)
 
 
-def _pascal_kind(operation: str, kind: Any) -> str:
-    one_of(operation, "kind", "symmetric" if kind is None else kind, _KINDS)
-    return kind or "symmetric"
-
-
-_KINDS = ("symmetric", "lower", "upper")
-
-
-@api_boundary
-def pascal(n: int, kind: str | None = None) -> Array:
+@python_function
+def pascal(n: Size, kind: Form | None = None) -> Array:
     """The matrix of the binomial coefficients i + j over i, floating, each rounded once.
 
     kind: "lower" has i over j instead, "upper" j over i, "symmetric" (or None) their product.
@@ -462,17 +433,15 @@ def pascal(n: int, kind: str | None = None) -> Array:
            [1., 2., 3.],
            [1., 3., 6.]], dtype=float32)
     """
-    n, which = at_least("linalg.pascal", "n", n, 0), _pascal_kind("linalg.pascal", kind)
-    element = {
-        "symmetric": lambda i, j: comb(i + j, i),
-        "lower": comb,
-        "upper": lambda i, j: comb(j, i),
-    }[which]
-    return _elements(n, element)
+    if kind == "lower":
+        return _matrix(n, comb)
+    if kind == "upper":
+        return _matrix(n, lambda i, j: comb(j, i))
+    return _matrix(n, lambda i, j: comb(i + j, i))
 
 
-@api_boundary
-def invpascal(n: int, kind: str | None = None) -> Array:
+@python_function
+def invpascal(n: Size, kind: Form | None = None) -> Array:
     """The inverse of `pascal(n, kind)`, whose elements are integers, each rounded once.
 
     n: the number of rows and of columns; kind: "symmetric" (or None), "lower" or "upper", as in
@@ -484,10 +453,12 @@ def invpascal(n: int, kind: str | None = None) -> Array:
     Array([[ 2., -1.],
            [-1.,  1.]], dtype=float32)
     """
-    n, which = at_least("linalg.invpascal", "n", n, 0), _pascal_kind("linalg.invpascal", kind)
 
-    def symmetric(i: int, j: int) -> int:
+    def element(i: int, j: int) -> int:
+        if kind == "lower":
+            return comb(i, j)
+        if kind == "upper":
+            return comb(j, i)
         return sum(comb(k, i) * comb(k, j) for k in range(max(i, j), n))
 
-    element = {"symmetric": symmetric, "lower": comb, "upper": lambda i, j: comb(j, i)}[which]
-    return _elements(n, lambda i, j: (-1) ** (i + j) * element(i, j))
+    return _matrix(n, lambda i, j: (-1) ** (i + j) * element(i, j))

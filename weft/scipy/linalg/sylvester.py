@@ -131,10 +131,10 @@ def solve_sylvester(
     if C.shape[-2:] != (A.shape[-1], B.shape[-1]):
         got = f"A: {type_of(A)}, B: {type_of(B)}, C: {type_of(C)}"
         fitting = f"a C of shape {(*C.shape[:-2], A.shape[-1], B.shape[-1])}"
-        raise wrong_shape("linalg.solve_sylvester", got, fitting)
+        raise wrong_shape(None, got, fitting)
 
     def solve(a: Any, b: Any, c: Any) -> Any:
         return c if 0 in c.shape else sylvester(a, b, c, by_schur=method == "schur", tol=tol)
 
     wide = widened(A), widened(B), widened(C)
-    return returned(over(solve, wide, (2, 2, 2), "linalg.solve_sylvester"), A.dtype)
+    return returned(over(solve, wide, (2, 2, 2)), A.dtype)

@@ -7,10 +7,12 @@ both branches.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import weft.numpy as jnp
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.arguments import Operand
+from weft.kinds.array_function import array_function
+from weft.kinds.kind import Kind
 
 __all__ = [
     "applied", "canonical", "composed", "conjugated", "euler", "euler_quaternion", "from_matrix",
@@ -18,42 +20,46 @@ __all__ = [
 ]  # fmt: skip
 
 
+# `Rotation` has checked the arguments.
+Letters = Annotated[str, Kind(lambda value, call: value, "the axes, letters among xyz or XYZ")]
+
+
 def _parts(q: Any) -> tuple[Any, Any, Any, Any]:
     return q[..., 0], q[..., 1], q[..., 2], q[..., 3]
 
 
-@compiled
-def unit(q: Any) -> Any:
+@array_function
+def unit(q: Operand) -> Any:
     """Divides a quaternion by its norm."""
-    return q / jnp.sqrt(jnp.sum(q * q, axis=-1, keepdims=True))
+    return q / jnp.sqrt((q * q).sum(-1, keepdims=True))
 
 
-@compiled
-def canonical(q: Any) -> Any:
+@array_function
+def canonical(q: Operand) -> Any:
     """Of q and -q, which rotate alike, the one whose w, or else x, y, z, is above 0."""
     x, y, z, w = _parts(q)
     first = jnp.where(w != 0, w, jnp.where(x != 0, x, jnp.where(y != 0, y, z)))
     return jnp.where((first < 0)[..., None], -q, q)
 
 
-@compiled
-def conjugated(q: Any) -> Any:
+@array_function
+def conjugated(q: Operand) -> Any:
     """The inverse rotation."""
     return jnp.concatenate([-q[..., :3], q[..., 3:]], axis=-1)
 
 
-@compiled
-def composed(p: Any, q: Any) -> Any:
+@array_function
+def composed(p: Operand, q: Operand) -> Any:
     """The rotation by q and then by p."""
     p, q = jnp.broadcast_arrays(p, q)
     u, v = p[..., :3], q[..., :3]
     a, b = p[..., 3:], q[..., 3:]
     vector = a * v + b * u + jnp.cross(u, v)
-    return jnp.concatenate([vector, a * b - jnp.sum(u * v, axis=-1, keepdims=True)], axis=-1)
+    return jnp.concatenate([vector, a * b - (u * v).sum(-1, keepdims=True)], axis=-1)
 
 
-@compiled
-def applied(q: Any, vectors: Any) -> Any:
+@array_function
+def applied(q: Operand, vectors: Operand) -> Any:
     """Rotated vectors: v + 2 w (u x v) + 2 u x (u x v)."""
     u, w = q[..., :3], q[..., 3:]
     u, vectors = jnp.broadcast_arrays(u, vectors)
@@ -61,8 +67,8 @@ def applied(q: Any, vectors: Any) -> Any:
     return vectors + w * turned + jnp.cross(u, turned)
 
 
-@compiled
-def matrix(q: Any) -> Any:
+@array_function
+def matrix(q: Operand) -> Any:
     """Rotation matrices, (..., 3, 3)."""
     x, y, z, w = _parts(q)
     rows = [
@@ -73,14 +79,14 @@ def matrix(q: Any) -> Any:
     return jnp.stack([jnp.stack(row, axis=-1) for row in rows], axis=-2)
 
 
-@compiled
-def from_matrix(m: Any) -> Any:
+@array_function
+def from_matrix(m: Operand) -> Any:
     """From rotation matrices, by the largest of the four components (S. W. Shepperd, 1978)."""
     trace = m[..., 0, 0] + m[..., 1, 1] + m[..., 2, 2]
     candidates = []
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
-        q = [None] * 4
+        q: list[Any] = [None] * 4
         q[i] = 1 - trace + 2 * m[..., i, i]
         q[j] = m[..., j, i] + m[..., i, j]
         q[k] = m[..., k, i] + m[..., i, k]
@@ -94,17 +100,17 @@ def from_matrix(m: Any) -> Any:
     ]
     candidates.append(jnp.stack(last, axis=-1))
     sizes = jnp.stack([m[..., 0, 0], m[..., 1, 1], m[..., 2, 2], trace], axis=-1)
-    chosen = jnp.argmax(sizes, axis=-1)
-    found = candidates[3]
+    chosen = sizes.argmax(-1)
+    out = candidates[3]
     for i in range(3):
-        found = jnp.where((chosen == i)[..., None], candidates[i], found)
-    return unit.function(found)
+        out = jnp.where((chosen == i)[..., None], candidates[i], out)
+    return unit(out)
 
 
-@compiled
-def from_rotvec(v: Any) -> Any:
+@array_function
+def from_rotvec(v: Operand) -> Any:
     """From vectors along the axis, of the length of the angle."""
-    square = jnp.sum(v * v, axis=-1, keepdims=True)
+    square = (v * v).sum(-1, keepdims=True)
     small = square < 1e-6
     safe = jnp.where(small, 1, square)
     angle = jnp.sqrt(safe)
@@ -115,12 +121,12 @@ def from_rotvec(v: Any) -> Any:
     return jnp.concatenate([scale * v, w], axis=-1)
 
 
-@compiled
-def rotvec(q: Any) -> Any:
+@array_function
+def rotvec(q: Operand) -> Any:
     """Vectors along the axis, of the length of the angle, which is at most pi."""
-    q = canonical.function(q)
+    q = canonical(q)
     u, w = q[..., :3], q[..., 3:]
-    square = jnp.sum(u * u, axis=-1, keepdims=True)
+    square = (u * u).sum(-1, keepdims=True)
     small = square < 1e-6
     length = jnp.sqrt(jnp.where(small, 1, square))
     # 2 asin(s) / s, and its series.
@@ -128,47 +134,47 @@ def rotvec(q: Any) -> Any:
     return jnp.where(small, series, 2 * jnp.arctan2(length, w) / length) * u
 
 
-@compiled
-def magnitude(q: Any) -> Any:
+@array_function
+def magnitude(q: Operand) -> Any:
     """The angle, from 0 to pi."""
-    square = jnp.sum(q[..., :3] * q[..., :3], axis=-1)
+    square = (q[..., :3] * q[..., :3]).sum(-1)
     length = jnp.sqrt(jnp.where(square > 0, square, 1))
     return 2 * jnp.arctan2(jnp.where(square > 0, length, 0), abs(q[..., 3]))
 
 
-@compiled
-def mrp(q: Any) -> Any:
+@array_function
+def mrp(q: Operand) -> Any:
     """Modified Rodrigues parameters: vectors along the axis of length tan(angle / 4)."""
     q = jnp.where(q[..., 3:] < 0, -q, q)
     return q[..., :3] / (1 + q[..., 3:])
 
 
-@compiled
-def from_mrp(p: Any) -> Any:
+@array_function
+def from_mrp(p: Operand) -> Any:
     """From modified Rodrigues parameters."""
-    square = jnp.sum(p * p, axis=-1, keepdims=True)
+    square = (p * p).sum(-1, keepdims=True)
     return jnp.concatenate([2 * p, 1 - square], axis=-1) / (1 + square)
 
 
-@compiled
-def euler_quaternion(angles: Any, *, axes: str) -> Any:
+@array_function
+def euler_quaternion(angles: Operand, *, axes: Letters = "xyz") -> Any:
     """Rotations about one axis after the other: body axes (capital letters) or fixed ones."""
-    found = None
+    out = None
     for i, letter in enumerate(axes):
         half = angles[..., i] / 2
         zero = jnp.zeros_like(half)
         parts = [zero, zero, zero, jnp.cos(half)]
         parts["xyz".index(letter.lower())] = jnp.sin(half)
         one = jnp.stack(parts, axis=-1)
-        if found is None:
-            found = one
+        if out is None:
+            out = one
         else:
-            found = composed.function(*((found, one) if letter.isupper() else (one, found)))
-    return found
+            out = composed(out, one) if letter.isupper() else composed(one, out)
+    return out
 
 
-@compiled
-def euler(q: Any, *, axes: str) -> Any:
+@array_function
+def euler(q: Operand, *, axes: Letters = "xyz") -> Any:
     """Three angles about axes (E. Bernardes and S. Viollet, Quaternion to Euler angles conversion,
     2022); where only the sum or difference of two is known, the third is 0."""
     intrinsic = axes.isupper()

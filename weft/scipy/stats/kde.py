@@ -15,8 +15,9 @@ from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
+from weft.kinds.arguments import Operand
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype
-from weft.kinds.compiled_functions import compiled
 from weft.numpy.linalg import inv
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.linalg.cholesky import cholesky
@@ -32,42 +33,44 @@ from weft.scipy.special.error_functions import ndtr_p
 __all__ = ["gaussian_kde"]
 
 
-@compiled
-def _moments(dataset: Any, weights: Any) -> tuple[Any, Any, Any]:
+@array_function
+def _moments(dataset: Operand, weights: Operand) -> Any:
     """Weights of sum 1, the effective number of points, the covariance of the sample."""
-    weights = weights / jnp.sum(weights)
-    neff = 1.0 / jnp.sum(weights * weights)
-    away = dataset - jnp.sum(dataset * weights, axis=1, keepdims=True)
+    weights = weights / weights.sum()
+    neff = 1.0 / (weights * weights).sum()
+    away = dataset - (dataset * weights).sum(1, keepdims=True)
     spread = (away * weights) @ away.T
-    return weights, neff, spread / (1.0 - jnp.sum(weights * weights))
+    return weights, neff, spread / (1.0 - (weights * weights).sum())
 
 
 def _log_sum(exponent: Any, weights: Any) -> Any:
     """log(sum(weights * exp(exponent))) over the last dimension."""
-    largest = jnp.max(exponent, axis=-1, keepdims=True)
-    total = jnp.sum(weights * jnp.exp(exponent - largest), axis=-1)
+    largest = exponent.max(-1, keepdims=True)
+    total = (weights * jnp.exp(exponent - largest)).sum(-1)
     return jnp.log(total) + largest[..., 0]
 
 
-@compiled
-def _log_density(points: Any, dataset: Any, weights: Any, covariance: Any) -> Any:
+@array_function
+def _log_density(points: Operand, dataset: Operand, weights: Operand, covariance: Operand) -> Any:
     """The logarithm of the weighted sum of normal densities around the columns of dataset."""
-    d = type_of(covariance).shape[0]
+    d = covariance.shape[0]
     factor = cholesky(covariance)
-    options = {"left_side": True, "lower": True}
-    centers = triangular_solve(factor, dataset, **options)
-    white = triangular_solve(factor, points, **options)
+    centers = triangular_solve(factor, dataset, left_side=True, lower=True)
+    white = triangular_solve(factor, points, left_side=True, lower=True)
     away = white[:, :, None] - centers[:, None, :]
-    log_norm = 0.5 * d * math.log(2 * math.pi) + jnp.sum(jnp.log(jnp.diagonal(factor)))
-    return _log_sum(-0.5 * jnp.sum(away * away, axis=0), weights) - log_norm
+    log_norm = 0.5 * d * math.log(2 * math.pi) + jnp.log(factor.diagonal()).sum()
+    return _log_sum(-0.5 * (away * away).sum(0), weights) - log_norm
 
 
-@compiled
-def _between(dataset: Any, weights: Any, covariance: Any, low: Any, high: Any) -> Any:
+@array_function
+def _between(
+    dataset: Operand, weights: Operand, covariance: Operand, low: Operand, high: Operand
+) -> Any:
+    """The weighted sum of the probabilities of an interval under the densities."""
     width = jnp.sqrt(covariance[0, 0])
     upper = (high[..., None] - dataset[0]) / width
     lower = (low[..., None] - dataset[0]) / width
-    return jnp.sum(weights * (ndtr_p.bind(upper) - ndtr_p.bind(lower)), axis=-1)
+    return (weights * (ndtr_p.bind(upper) - ndtr_p.bind(lower))).sum(-1)
 
 
 @tree.register_class
