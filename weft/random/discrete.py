@@ -23,7 +23,6 @@ from weft.random.continuous import gumbel_of
 from weft.random.sampler import sampler
 from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
 from weft.random.streams import full_operand, repeated, stream_of
-from weft.random.uniforms import GUMBEL_MODES, check_mode
 
 __all__ = ["categorical", "geometric"]
 
@@ -88,7 +87,7 @@ def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[
         wanted = f"a shape that ends with {batch}"
         fix = Fix("shape", f"pass shape=(n, *{batch})", {"batch": batch})
         raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    mode = check_mode(operation, "low" if mode is None else mode, GUMBEL_MODES)
+    mode = mode or "low"
     if not replace and prod(shape[:lead]) > of.shape[axis]:
         raise WeftValueError(
             f"{operation}: {prod(shape[:lead])} draws without replacement from "

@@ -30,7 +30,7 @@ from weft.random.continuous import gumbel_of
 from weft.random.sampler import sampler
 from weft.random.sampler_arguments import Arrays, Static, check_key, check_parameter, check_shape
 from weft.random.streams import Stream, stream_of
-from weft.random.uniforms import GUMBEL_MODES, check_mode, integers_below
+from weft.random.uniforms import integers_below
 
 __all__ = ["choice", "permutation"]
 
@@ -211,7 +211,7 @@ def _check_choice(operation: str, arrays: Arrays, static: Static) -> tuple[Array
         wanted = "no more choices than elements"
         fix = Fix("replace", "choose with replacement: replace=True", {"replace": True})
         raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    mode = check_mode(operation, "low" if mode is None else mode, GUMBEL_MODES)
+    mode = mode or "low"
     checked: Arrays = (key,) if type(x) is int else (key, x)
     if weighted:
         p = check_parameter(operation, "p", arrays[-1])

@@ -20,7 +20,7 @@ from weft.random.threefry import default_generator
 
 __all__ = [
     "DTYPES", "check_dtype", "check_key", "check_keys", "check_parameter", "check_shape",
-    "check_shape_of_parameters", "parametric",
+    "joined_shape", "parametric",
 ]  # fmt: skip
 
 Arrays = tuple[Any, ...]
@@ -163,27 +163,22 @@ def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool
     return value
 
 
-def check_shape_of_parameters(
-    operation: str, shape: Any, names: tuple[str, ...], values: Arrays
-) -> Shape:
+def joined_shape(shape: Any, /, **parameters: Any) -> Shape:
     """The shape of the result: the given one, to which all parameters have to broadcast, or (None)
     the one to which they broadcast together."""
-    shapes = [type_of(value).shape for value in values]
-    if shape is not None:
-        shape = check_shape(operation, shape)
+    shapes = {name: type_of(value).shape for name, value in parameters.items()}
     try:
-        joined = np.broadcast_shapes(*shapes, *(() if shape is None else (shape,)))
+        joined = np.broadcast_shapes(*shapes.values(), *(() if shape is None else (shape,)))
     except ValueError:
         joined = None
     if joined is None or (shape is not None and joined != shape):
-        described = ", ".join(f"{n} of shape {s}" for n, s in zip(names, shapes, strict=True))
-        message = f"{operation}: the parameters do not broadcast " + (
-            "together" if shape is None else f"to shape {shape}"
-        )
-        got = described + ("" if shape is None else f", shape={shape}")
+        how = "together" if shape is None else f"to shape {shape}"
+        got = ", ".join(f"{name} of shape {own}" for name, own in shapes.items())
+        got += "" if shape is None else f", shape={shape}"
         wanted = "shapes that broadcast together, and to the shape of the result"
         fix = None if joined is None else Fix("shape", f"pass shape={joined}", {"shape": joined})
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        message = f"the parameters do not broadcast {how}"
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     return joined
 
 
@@ -221,7 +216,12 @@ def parametric(
             # A Python number is as exact as the result.
             values = tuple(np.float64(x) if type(x) in (int, float) else x for x in values)
         if names:
-            shape = check_shape_of_parameters(operation, shape, names, values)
+            shape = None if shape is None else check_shape(operation, shape)
+            try:
+                shape = joined_shape(shape, **dict(zip(names, values, strict=True)))
+            except ShapeError as error:
+                error.operation, error.message = operation, f"{operation}: {error.message}"
+                raise
             return (key, *values), (shape, dtype)
         return (key,), (check_shape(operation, shape), dtype)
 

@@ -46,7 +46,7 @@ from weft.random.sampler_arguments import (
     check_key,
     check_parameter,
     check_shape,
-    check_shape_of_parameters,
+    joined_shape,
     parametric,
 )
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
@@ -270,7 +270,8 @@ def _common_float(mean: Any, cov: Any) -> Any:
 def _batch(operation: str, shape: Any, mean: Shape, cov: Shape) -> Shape:
     holders = (np.broadcast_to(np.float32(0), mean), np.broadcast_to(np.float32(0), cov))
     names = ("mean without its last dimension", "cov without its last two")
-    return check_shape_of_parameters(operation, shape, names, holders)
+    shape = None if shape is None else check_shape(operation, shape)
+    return joined_shape(shape, **dict(zip(names, holders, strict=True)))
 
 
 @sampler(_check_multivariate_normal)
