@@ -15,6 +15,7 @@ from weft.errors import Fix
 from weft.kinds.arguments import NEVER
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural.extended_dtypes import KeyDType, use_key
+from weft.ops.structural.shape import canonical_axis
 from weft.random.sampler_arguments import (
     DTYPES,
     check_dtype,
@@ -26,7 +27,7 @@ from weft.random.sampler_arguments import (
 
 __all__ = [
     "Bits", "GumbelMode", "Integers", "Joined", "Key", "Mode", "NoiseMode", "Numbers", "Real",
-    "Reals", "Shape", "Sharding", "Signs", "UnusedKey", "real_kind",
+    "Reals", "Shape", "Sharding", "Signs", "UnusedKey", "axis_kind", "real_kind",
 ]  # fmt: skip
 
 _WRONG_SHAPES = ("text", 0.5, -1)
@@ -88,6 +89,17 @@ def _mode(*modes: str, default: Callable[[], str] | None = None) -> Kind:
         return str(value)
 
     return Kind(take, wanted, ("?", 0.5), plain=NEVER)
+
+
+def axis_kind(parameter: str) -> Kind:
+    """The kind of an axis of a parameter; a number of elements has one."""
+
+    def take(value: Any, call: Arguments) -> int:
+        of = call[parameter]
+        ndim = 1 if type(of) is int else type_of(of).ndim
+        return canonical_axis(value, ndim, call.operation)
+
+    return Kind(take, f"an axis of {parameter}", (99, 0.5, None), 0, plain=NEVER, late=True)
 
 
 def _sharding(value: Any, call: Arguments) -> Any:
