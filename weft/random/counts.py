@@ -44,10 +44,10 @@ from weft.random.draw_arguments import (
     Reals,
     Shape,
     Sharding,
+    joined_shape,
     real_kind,
 )
 from weft.random.draws import draw_function
-from weft.random.sampler_arguments import joined_shape
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
 __all__ = ["binomial", "multinomial", "poisson"]

@@ -26,9 +26,18 @@ from weft.ops.elementwise.rounding import nextafter
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import erf, erf_inv
 from weft.ops.reductions.reduce import reduce_or
-from weft.random.draw_arguments import Joined, Key, Numbers, Real, Reals, Shape, Sharding
+from weft.random.draw_arguments import (
+    Joined,
+    Key,
+    Numbers,
+    Real,
+    Reals,
+    Shape,
+    Sharding,
+    check_shape,
+    joined_shape,
+)
 from weft.random.draws import draw_function
-from weft.random.sampler_arguments import check_shape, joined_shape
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 from weft.random.tails import in_lower_tail, in_upper_tail, tail_number
 from weft.random.uniforms import draw_signs

@@ -23,11 +23,10 @@ from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.extended_dtypes import KeyDType, clone_key
-from weft.random.draw_arguments import Key, Shape, UnusedKey
+from weft.random.draw_arguments import Key, Shape, UnusedKey, check_keys
 from weft.random.draws import draw_function
 from weft.random.generator import Generator, generator_named, register
 from weft.random.philox import RBG, UNSAFE_RBG
-from weft.random.sampler_arguments import check_keys
 from weft.random.streams import stream_of
 from weft.random.threefry import THREEFRY, default_generator
 from weft.sharding import Sharding

@@ -27,9 +27,16 @@ from weft.ops.reductions.sorting import sort_key_val, top_k
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reshape
 from weft.random.continuous import gumbel_of
-from weft.random.draw_arguments import Key, NoiseMode, Real, Shape, Sharding, axis_kind
+from weft.random.draw_arguments import (
+    Key,
+    NoiseMode,
+    Real,
+    Shape,
+    Sharding,
+    axis_kind,
+    check_parameter,
+)
 from weft.random.draws import draw_function
-from weft.random.sampler_arguments import check_parameter
 from weft.random.streams import Stream, stream_of
 from weft.random.uniforms import integers_below
 

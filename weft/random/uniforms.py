@@ -29,10 +29,10 @@ from weft.random.draw_arguments import (
     Shape,
     Sharding,
     Signs,
+    joined_shape,
     real_kind,
 )
 from weft.random.draws import draw_function
-from weft.random.sampler_arguments import joined_shape
 from weft.random.streams import Stream, full_operand, repeated, rows, stream_of
 
 __all__ = ["bernoulli", "bits", "draw_signs", "integers_below", "rademacher", "randint", "uniform"]

@@ -35,11 +35,10 @@ from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
-from weft.random.draw_arguments import Key, Numbers, Reals, Shape, Sharding, real_kind
+from weft.random.draw_arguments import Key, Numbers, Reals, Shape, Sharding, joined_shape, real_kind
 from weft.random.draws import draw_function
 from weft.random.gamma import is_narrow, key_of, log_gamma_of, random_gamma_p, total
 from weft.random.gaussian import draw_normal
-from weft.random.sampler_arguments import joined_shape
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 from weft.random.uniforms import draw_signs
 
