@@ -18,7 +18,7 @@ from weft.kinds.compiled_functions import OneEquation
 from weft.lowering.executables import Program
 from weft.ops.structural.sharding_constraint import constrain
 
-__all__ = ["Draw", "draw_function"]
+__all__ = ["Draw", "draw_function", "one_equation"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,14 +38,15 @@ def _is_exact(jaxpr: Jaxpr) -> bool:
     return not any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs)
 
 
-_program = functools.partial(OneEquation, compile=_compile_exactly)
+# Makes a function of checked arrays and static keywords one executable, or one equation.
+one_equation = functools.partial(OneEquation, compile=_compile_exactly)
 
 
 class Draw(ArrayFunction):
     """An array function with one result; with an `out_sharding` that is split like it."""
 
     def __init__(self, body: Callable[..., Any]) -> None:
-        super().__init__(body, _program)
+        super().__init__(body, one_equation)
 
     def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         how = kwargs.get("out_sharding")

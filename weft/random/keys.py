@@ -19,12 +19,12 @@ from weft.arrays.conversion import as_array
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
-from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.arguments import NEVER
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.extended_dtypes import KeyDType, clone_key
 from weft.random.draw_arguments import Key, Shape, UnusedKey, check_keys
-from weft.random.draws import draw_function
+from weft.random.draws import draw_function, one_equation
 from weft.random.generator import Generator, generator_named, register
 from weft.random.philox import RBG, UNSAFE_RBG
 from weft.random.streams import stream_of
@@ -65,13 +65,6 @@ def _word(value: Any, call: Arguments) -> Any:
     return value
 
 
-Seed = Annotated[
-    Any,
-    Kind(lambda value, call: value, "an integer", right=np.uint32(0), static=False, plain=NEVER),
-]
-AnyGenerator = Annotated[
-    Generator, Kind(lambda value, call: value, "a random generator", right=THREEFRY, plain=NEVER)
-]
 Word = Annotated[Any, Kind(_word, "an integer of 32 bits", (0.5, -1), 1, static=False, plain=NEVER)]
 
 
@@ -179,7 +172,7 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
     if offset := config.settings().random_seed_offset:
         moved = of.dtype.type(offset % (1 << dtypes.itemsize_bits(of.dtype)))
         seed = seed + moved
-    return _seed(seed, generator, typed)
+    return _seed(seed, generator=generator, typed=typed)
 
 
 def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
@@ -195,15 +188,17 @@ def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
         bits = np.array([int(seed) >> 32, int(seed) & 0xFFFFFFFF], np.uint32)
         made = put(bits, ArrayType((2,), dtypes.uint32))
         return _view(made, ArrayType((), generator.dtype)) if typed else made
-    return _seed(seed, generator, typed)
+    return _seed(seed, generator=generator, typed=typed)
 
 
-@draw_function
-def _seed(seed: Seed, generator: AnyGenerator, typed: Flag) -> Array:
+def _key_of(seed: Any, *, generator: Generator, typed: bool) -> Any:
     if seed.dtype == dtypes.bool_:
         seed = seed.astype(dtypes.uint32)
     bits = generator.seed(seed)
     return extended_dtypes.wrap_key_bits(bits, generator.dtype) if typed else bits
+
+
+_seed = one_equation(_key_of, name="seed")
 
 
 @draw_function
