@@ -15,21 +15,14 @@ TWO, THREE = wnp.ones(2), wnp.ones(3)
 EYE = wnp.eye(2)
 
 CALLS = [
-    BadCall("gamma", lambda: random.gamma(0, 1.0), WeftTypeError, ("random key", "number 0")),
     BadCall("gamma", lambda: random.gamma(KEYS, 1.0), ShapeError, ("one key", "(3,)")),
-    BadCall("gamma", lambda: random.gamma(KEY, [1.0, 2.0]), WeftTypeError, ("a is", "list")),
-    BadCall("gamma", lambda: random.gamma(KEY, 1j), WeftTypeError, ("a is", "1j")),
     BadCall("gamma", lambda: random.gamma(KEY, TWO, (3,)), ShapeError, ("a of shape (2,)", "(3,)")),
     BadCall("gamma", lambda: random.gamma(KEY, 1.0, dtype=int), DTypeError, ("real", "i32")),
     BadCall("loggamma", lambda: random.loggamma(KEY, None), WeftTypeError, ("a is", "None")),
-    BadCall("loggamma", lambda: random.loggamma(KEY, 1.0, (-1,)), ShapeError, ("not negative",)),
     BadCall("beta", lambda: random.beta(KEY, TWO, THREE), ShapeError, ("a of", "b of", "together")),
-    BadCall("beta", lambda: random.beta(KEY, 1.0, "b"), WeftTypeError, ("b is", "'b'")),
     BadCall("beta", lambda: random.beta(KEY, 1.0, 1.0, (), "c64"), DTypeError, ("c64",)),
     BadCall("chisquare", lambda: random.chisquare(KEY, EYE, 2), ShapeError, ("df of shape",)),
     BadCall("t", lambda: random.t(KEY, KEY), WeftTypeError, ("df is", "number")),
-    BadCall("t", lambda: random.t(KEY, 1.0, 2.5), WeftTypeError, ("shape=2.5",)),
-    BadCall("f", lambda: random.f(KEY, 1.0, 1j), WeftTypeError, ("dfden is",)),
     BadCall("f", lambda: random.f(KEY, TWO, THREE), ShapeError, ("dfnum of", "dfden of")),
     BadCall("dirichlet", lambda: random.dirichlet(KEY, 1.0), ShapeError, ("alpha", "dimension")),
     BadCall(
@@ -39,28 +32,15 @@ CALLS = [
         ("alpha of shape (2, 2)",),
     ),
     BadCall(
-        "dirichlet", lambda: random.dirichlet(KEY, [1.0, 2.0]), WeftTypeError, ("alpha is", "list")
-    ),
-    BadCall(
-        "generalized_normal",
-        lambda: random.generalized_normal(KEY, -1.0),
-        WeftValueError,
-        ("p is positive", "p=-1.0"),
-    ),
-    BadCall(
         "generalized_normal",
         lambda: random.generalized_normal(KEY, TWO, (3,)),
         ShapeError,
         ("p of shape (2,)",),
     ),
-    BadCall("ball", lambda: random.ball(KEY, -1), WeftValueError, ("d is not negative", "d=-1")),
-    BadCall("ball", lambda: random.ball(KEY, 2.0), WeftTypeError, ("d is an integer", "d=2.0")),
-    BadCall("ball", lambda: random.ball(KEY, 2, 0), WeftValueError, ("p is positive", "p=0")),
     BadCall("ball", lambda: random.ball(KEY, 2, float("nan")), WeftValueError, ("p=nan",)),
     BadCall("ball", lambda: random.ball(KEY, 2, shape=None), WeftTypeError, ("shape=None",)),
     BadCall("poisson", lambda: random.poisson(KEY, 1.0, dtype=float), DTypeError, ("f32",)),
     BadCall("poisson", lambda: random.poisson(KEY, THREE, (2,)), ShapeError, ("lam of shape",)),
-    BadCall("poisson", lambda: random.poisson(KEY, "3"), WeftTypeError, ("lam is", "'3'")),
     BadCall("binomial", lambda: random.binomial(KEY, 3, 0.5, dtype=int), DTypeError, ("i32",)),
     BadCall("binomial", lambda: random.binomial(KEY, TWO, THREE), ShapeError, ("n of", "p of")),
     BadCall("binomial", lambda: random.binomial(KEY, None, 0.5), WeftTypeError, ("n is", "None")),
@@ -88,12 +68,6 @@ CALLS = [
     ),
     BadCall(
         "multivariate_normal",
-        lambda: random.multivariate_normal(KEY, TWO, EYE, method="lu"),
-        WeftValueError,
-        ("method='lu'", "cholesky"),
-    ),
-    BadCall(
-        "multivariate_normal",
         lambda: random.multivariate_normal(KEY, wnp.ones((3, 2)), EYE, (4,)),
         ShapeError,
         ("mean without its last dimension of shape (3,)",),
@@ -104,8 +78,6 @@ CALLS = [
         DTypeError,
         ("i8",),
     ),
-    BadCall("orthogonal", lambda: random.orthogonal(KEY, 2.5), WeftTypeError, ("n=2.5",)),
-    BadCall("orthogonal", lambda: random.orthogonal(KEY, 2, m=-1), WeftValueError, ("m=-1",)),
     BadCall("orthogonal", lambda: random.orthogonal(KEY, 2, dtype=int), DTypeError, ("i32",)),
     BadCall("key", lambda: random.key(0, impl="rgb"), WeftValueError, ("'rgb'", "'rbg'")),
     BadCall("key", lambda: random.key(0.5, impl="rbg"), WeftTypeError, ("integer as its seed",)),

@@ -20,7 +20,7 @@ from weft.kinds.repeated import repeated
 from weft.lowering.eval_trace import one_operation
 from weft.lowering.executables import LITTLE, run_program
 from weft.ops.elementwise.arithmetic import add, sqrt, tanh_p
-from weft.random.sampler import _is_exact
+from weft.random.draws import _is_exact
 from weft.sharding import Layout
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]

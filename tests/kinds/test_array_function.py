@@ -40,6 +40,7 @@ FUNCTIONS = {
     if isinstance(value, ArrayFunction) and (value.__module__, value.__name__) == (name, key)
 }
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
+KEY = weft.random.key(0)
 
 
 # ---- calls that are known ------------------------------------------------------------------------
@@ -406,6 +407,13 @@ def test_the_name_in_errors_has_the_chapter():
     with pytest.raises(WeftError, match=r"^chapter\.combined: flip is True or False"):
         function(X, flip="no")
     assert function.__name__ == "combined"
+
+
+def test_the_equation_of_a_private_function_has_the_name_of_the_public_one():
+    jaxpr = weft.make_jaxpr(lambda key: weft.random.truncated_normal(key, -1, 1))(KEY)
+    assert "name=truncated_normal" in str(jaxpr)
+    with pytest.raises(WeftError, match=r"^truncated_normal: lower is a number"):
+        weft.random.truncated_normal(KEY, "0", 1)
 
 
 def test_an_error_of_the_body_is_named_after_the_function():

@@ -82,7 +82,7 @@ class ArrayFunction(KnownCalls):
         functools.update_wrapper(self, body)
         self.function = body
         self.body = by_name(body)
-        name = body.__name__
+        name = body.__name__.lstrip("_")
         self.operation = f"{chapter}.{name}" if chapter else operation_of(body)
         self.program = program(self._apply, name=name) if program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}

@@ -24,7 +24,7 @@ from weft.numpy.elementary import cos, log1p, sin, sqrt
 from weft.numpy.elementwise import multiply, negative
 from weft.numpy.manipulation import moveaxis, reshape
 from weft.ops.elementwise.complex import complex as complex_
-from weft.random.sampler_arguments import check_dtype, check_shape
+from weft.random.draw_arguments import check_dtype, check_shape
 
 __all__ = [
     "Initializer", "constant", "delta_orthogonal", "glorot_normal", "glorot_uniform", "he_normal",

@@ -7,14 +7,12 @@ See L. Devroye, "Non-Uniform Random Variate Generation", Springer 1986, chapter 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
-from weft import config, dtypes
+from weft import dtypes
 from weft.arrays.array import Array
-from weft.kinds.arguments import NEVER
-from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import abs, exp, log, lt, mul, sign, sqrt, sub
 from weft.ops.elementwise.bits import bitwise_or, clz, shift_left, shift_right_logical
 from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_type
@@ -22,27 +20,14 @@ from weft.ops.elementwise.elementary import log1p, tan
 from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
-from weft.ops.indexing.slicing import slice_in_dim
-from weft.ops.structural.shape import reshape
-from weft.random.draw_arguments import Joined, Key, Real, Reals, Shape, Sharding
+from weft.random.draw_arguments import GumbelMode, Joined, Key, Real, Reals, Shape, Sharding
 from weft.random.draws import draw_function
-from weft.random.streams import Stream, full_operand, repeated, stream_of
-from weft.random.uniforms import GUMBEL_MODES, check_mode
+from weft.random.streams import Stream, full_operand, repeated, rows, stream_of
 
 __all__ = [
     "cauchy", "exponential", "exponential_of", "gumbel", "gumbel_of", "laplace", "logistic",
     "pareto", "rayleigh", "triangular", "weibull_min",
 ]  # fmt: skip
-
-
-def _mode(value: Any, call: Arguments) -> str:
-    if value is None:
-        value = "high" if config.settings().high_dynamic_range_gumbel else "low"
-    return str(check_mode(call.operation, value, GUMBEL_MODES))
-
-
-_MODES = f"one of {', '.join(GUMBEL_MODES)}, or None for that of the settings"
-GumbelMode = Annotated[Any, Kind(_mode, _MODES, ("?", 0.5), plain=NEVER)]
 
 
 @draw_function
@@ -128,9 +113,8 @@ def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
     if mode == "low":
         return -log(-log(stream.uniform(shape, dtype, tiny, dtype.type(1))))
     if mode == "highest" and dtype == dtypes.float32:
-        return _gumbel_of_words(stream.random_bits(32, (2, *shape)), shape)
-    both = stream.unit((2, *shape), dtype)
-    coarse, fine = (reshape(slice_in_dim(both, i, i + 1), shape) for i in (0, 1))
+        return _gumbel_of_words(*rows(stream.random_bits(32, (2, *shape))))
+    coarse, fine = rows(stream.unit((2, *shape), dtype))
     step = dtype.type(2.0 ** -int(dtypes.finfo(dtype).nmant))
     # Near 1 the sum would round to 1, so the steps near 0 are refined.
     refined = coarse + fine * step + tiny
@@ -138,10 +122,9 @@ def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
     return -log(-log1p(-x))
 
 
-def _gumbel_of_words(words: Any, shape: Shape) -> Any:
+def _gumbel_of_words(high: Any, low: Any) -> Any:
     """Gumbel distributed numbers from two words of 32 bits each: the bits of a fraction u, of which
     -log(-log(1 - u)) is taken. What is smaller of u and 1 - u is kept to 24 significant bits."""
-    high, low = (reshape(slice_in_dim(words, i, i + 1), shape) for i in (0, 1))
     near_zero = lt(high, np.uint32(1 << 31))
     wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
     bits = bitwise_or(wide, convert_element_type(low, dtypes.uint64))

@@ -11,8 +11,10 @@ precision, since large terms cancel in it.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -22,25 +24,35 @@ from weft.control_flow.loops import scan
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
+from weft.kinds.arguments import NEVER
+from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import log, sqrt
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.arithmetic import min as minimum
-from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.elementary import log1p
 from weft.ops.elementwise.rounding import ceil, floor
 from weft.ops.elementwise.selection import select
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.shape import move_dim
-from weft.random.sampler import Sampler
-from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
+from weft.random.draw_arguments import (
+    Integers,
+    Joined,
+    Key,
+    Real,
+    Reals,
+    Shape,
+    Sharding,
+    joined_shape,
+    real_kind,
+)
+from weft.random.draws import draw_function
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
 __all__ = ["binomial", "multinomial", "poisson"]
 
 Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
-Shape = tuple[int, ...]
 
 # Means up to this are drawn by counting; the constants of the rejection methods hold from there.
 _MANY = 10.0
@@ -48,31 +60,46 @@ _double = np.dtype(np.float64)
 _single = np.dtype(np.float32)
 
 
-def _doubled(x: Any) -> Any:
-    return convert_element_type(x, _double)
+def _probabilities(value: Any, call: Arguments) -> Any:
+    value = real_kind.take(value, call)
+    if not type_of(value).shape:
+        message = "p has a dimension, along which the probabilities of the outcomes stand"
+        fix = Fix("dimension", "pass an array such as weft.numpy.array([0.5, 0.5])", {})
+        wanted = "an array of one dimension or more"
+        raise ShapeError(message, got="p of shape ()", wanted=wanted, fix=fix)
+    return value
+
+
+_HALVES = np.full(2, 0.5, np.float32)
+Probabilities = Annotated[
+    Any, dataclasses.replace(real_kind, take=_probabilities, wrong=(0.5, "text"), right=_HALVES)
+]
+Unroll = Annotated[
+    int | bool,
+    Kind(lambda value, call: value, "how many outcomes are drawn in one step", plain=NEVER),
+]
 
 
 def _where(condition: Any, x: Any, value: float) -> Any:
     """The elements where a condition holds, and a number elsewhere."""
-    of = type_of(x)
-    return select(condition, x, filled(value, of.shape, of.dtype))
+    return select(condition, x, filled(value, x.shape, x.dtype))
 
 
 def _some(condition: Any) -> Any:
-    return reduce_or(condition, tuple(range(type_of(condition).ndim)))
+    return reduce_or(condition, tuple(range(condition.ndim)))
 
 
-def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Any) -> Any:
+def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Callable[..., Any]) -> Any:
     """Repeats `attempt(u, v)`, with u uniform in [-1/2, 1/2) and v in [0, 1), until each element
     has been accepted once, or never if none is needed. `attempt` returns a number and whether it is
     accepted. Others go on while one is tried again, so the draws depend on all of the elements."""
-    generator, shape = stream.generator, type_of(needed).shape
+    generator, shape = stream.generator, needed.shape
 
     def step(state: Arrays) -> Arrays:
         bits, k, done = state
         following, first, second = Stream(generator, bits).split(3)
-        u = _doubled(first.unit(shape, uniforms)) - 0.5
-        drawn, accepted = attempt(u, _doubled(second.unit(shape, uniforms)))
+        u = first.unit(shape, uniforms).astype(_double) - 0.5
+        drawn, accepted = attempt(u, second.unit(shape, uniforms).astype(_double))
         return following.bits, select(accepted, drawn, k), done | accepted
 
     start = (stream.bits, filled(-1, shape, _double), repeated(~_some(needed), shape))
@@ -105,8 +132,14 @@ def _log_factorial(k: Any) -> Any:
 # ---- Poisson -----------------------------------------------------------------------------------
 
 
+@draw_function
 def poisson(
-    key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key,
+    lam: Real,
+    shape: Joined = None,
+    dtype: Integers = None,
+    *,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Poisson distributed integers: k with probability exp(-lam) lam**k / k!.
 
@@ -124,7 +157,15 @@ def poisson(
     >>> drawn.dtype, bool(abs(drawn.mean() - 4.0) < 0.2)
     (dtype('int32'), True)
     """
-    return _poisson((key, lam), (shape, dtype), out_sharding)
+    stream = stream_of(key)
+    lam = stop_gradient(repeated(full_operand(lam, shape, _double), shape))
+    few = (lam < _MANY) | (lam != lam)
+    infinite = lam == np.inf
+    many = ~(few | infinite)
+    arrivals = _arrivals(stream, _where(few, lam, 0.0).astype(_single), shape)
+    k = select(few, arrivals, _poisson_by_rejection(stream, _where(many, lam, 1e5), many))
+    k = _where(lam != 0, k, 0.0)
+    return _as_integers(_where(~infinite, k, np.inf), dtype)
 
 
 def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:
@@ -161,37 +202,21 @@ def _poisson_by_rejection(stream: Stream, lam: Any, needed: Any) -> Any:
     return _until_accepted(stream, needed, _single, attempt)
 
 
-def _draw_poisson(key: Any, lam: Any, shape: Shape, dtype: Any) -> Any:
-    stream = stream_of(key)
-    lam = _doubled(stop_gradient(repeated(full_operand(lam, shape, _double), shape)))
-    few = (lam < _MANY) | (lam != lam)
-    infinite = lam == np.inf
-    many = ~(few | infinite)
-    large = _where(many, lam, 1e5)
-    counted = _arrivals(stream, convert_element_type(_where(few, lam, 0.0), _single), shape)
-    k = select(few, counted, _poisson_by_rejection(stream, large, many))
-    k = _where(lam != 0, k, 0.0)
-    return _as_integers(_where(~infinite, k, np.inf), dtype)
-
-
 def _as_integers(x: Any, dtype: Any) -> Any:
     """Converts whole numbers to an integer dtype, clipped to its range."""
     info = dtypes.iinfo(dtype)
     last = int(info.max)
     # 2**63 - 1 is no double; numbers from 2**63 on are replaced after the conversion.
     over = x >= np.float64(last)
-    x = maximum(_where(~over, x, 0.0), np.float64(int(info.min)))
-    whole = convert_element_type(x, dtype)
-    return select(over, filled(last, type_of(whole).shape, dtype), whole)
-
-
-_poisson = Sampler("poisson", _draw_poisson, parametric("integers", "lam"))
+    whole = maximum(_where(~over, x, 0.0), np.float64(int(info.min))).astype(dtype)
+    return select(over, filled(last, whole.shape, dtype), whole)
 
 
 # ---- binomial ----------------------------------------------------------------------------------
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
+@draw_function
+def binomial(key: Key, n: Real, p: Real, shape: Joined = None, dtype: Reals = None) -> Array:
     """Binomially distributed real numbers: successes in `n` trials, each of probability `p`.
 
     `n` and `p` broadcast to `shape`, by default the one to which they broadcast together; of an `n`
@@ -210,12 +235,13 @@ def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> 
     >>> drawn.dtype, bool(abs(drawn.mean() - 5.0) < 0.3)
     (dtype('float32'), True)
     """
-    return _binomial((key, n, p), (shape, dtype))
+    n = stop_gradient(repeated(full_operand(n, shape, _double), shape))
+    return _binomial_of(stream_of(key), n, _probability(p, shape), shape).astype(dtype)
 
 
 def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
     """The number of geometrically distributed waiting times that fit in `n` trials."""
-    generator, dtype, rate = stream.generator, type_of(p).dtype, log1p(-p)
+    generator, dtype, rate = stream.generator, p.dtype, log1p(-p)
 
     def step(state: Arrays) -> Arrays:
         bits, k, trials = state
@@ -258,52 +284,47 @@ def _binomial_by_rejection(stream: Stream, n: Any, p: Any, needed: Any, uniforms
 
 def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
     """Binomially distributed doubles; n has doubles, and n and p have the shape."""
-    real = type_of(p).dtype
     wrong = (n != n) | (n < 0) | (p != p) | (p < 0) | (p > 1)
     infinite = n == np.inf
     n = floor(n)
-    rare = p < 0.5
-    q = select(rare, p, 1 - p)
     # The less frequent of success and failure is drawn; the other is the rest.
+    rare = p < 0.5
     known = ~(wrong | infinite)
-    q = _where(known, q, 0.01)
-    trials = _where(known, n, 0.0)
-    short = convert_element_type(trials, real)
+    q = _where(known, select(rare, p, 1 - p), 0.01)
+    n = _where(known, n, 0.0)
+    short = n.astype(p.dtype)
     few = short * q <= _MANY
-    counted = _failures_between(stream, _where(few, short, 0.0), q, shape)
     many = ~few
+    counted = _failures_between(stream, _where(few, short, 0.0), q, shape)
     drawn = _binomial_by_rejection(
-        stream, _where(many, trials, 1e4), _doubled(_where(many, q, 0.5)), many, real
+        stream, _where(many, n, 1e4), _where(many, q, 0.5).astype(_double), many, p.dtype
     )
     k = select(few, counted, drawn)
-    k = select(rare, k, trials - k)
+    k = select(rare, k, n - k)
     k = _where(~infinite, k, np.inf)
     return _where(~wrong, k, np.nan)
 
 
 def _probability(p: Any, shape: Shape) -> Any:
     """A probability in the dtype used for drawing: its own, or float32 if that is narrower."""
-    of = type_of(p)
-    real = of.dtype if of.dtype in dtypes.FLOATING and of.dtype.itemsize >= 4 else _single
-    if of.dtype not in dtypes.FLOATING:
-        real = dtypes.default_float()
+    real = dtypes.default_float()
+    if p.dtype in dtypes.FLOATING:
+        real = p.dtype if p.dtype.itemsize >= 4 else _single
     return stop_gradient(repeated(full_operand(p, shape, real), shape))
-
-
-def _draw_binomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any) -> Any:
-    n = stop_gradient(repeated(full_operand(n, shape, _double), shape))
-    k = _binomial_of(stream_of(key), n, _probability(p, shape), shape)
-    return convert_element_type(k, dtype)
-
-
-_binomial = Sampler("binomial", _draw_binomial, parametric("real numbers", "n", "p"))
 
 
 # ---- multinomial -------------------------------------------------------------------------------
 
 
+@draw_function
 def multinomial(
-    key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
+    key: Key,
+    n: Real,
+    p: Probabilities,
+    *,
+    shape: Shape | None = None,
+    dtype: Reals = None,
+    unroll: Unroll = 1,
 ) -> Array:
     """Multinomially distributed real numbers: counts of outcomes in `n` trials, of sum `n`.
 
@@ -324,21 +345,17 @@ def multinomial(
     >>> drawn.shape, drawn.sum().item()
     ((3,), 100.0)
     """
-    return _multinomial((key, n, p), (shape, dtype, unroll))
-
-
-def _draw_multinomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any, unroll: Any) -> Any:
     stream = stream_of(key)
+    shape = joined_shape(p.shape if shape is None else shape, p=p)
     *batch, outcomes = shape
-    rows = tuple(batch)
+    rows = joined_shape((*batch,), n=n)
     n = stop_gradient(repeated(full_operand(n, rows, _double), rows))
     p = move_dim(_probability(p, shape), len(rows), 0, outcomes)
     if outcomes == 0:
-        return move_dim(convert_element_type(p, dtype), 0, len(rows), 0)
+        return move_dim(p.astype(dtype), 0, len(rows), 0)
     rest = cumsum(p, 0, reverse=True)
     share = p / _where(rest != 0, rest, 1.0)
-    real = type_of(p).dtype
-    share = minimum(maximum(share, real.type(0)), real.type(1))
+    share = minimum(maximum(share, p.dtype.type(0)), p.dtype.type(1))
     keys = stream.generator.split(stream.bits, (outcomes,))
 
     def outcome(remaining: Any, own: Arrays) -> tuple[Any, Any]:
@@ -347,27 +364,4 @@ def _draw_multinomial(key: Any, n: Any, p: Any, shape: Shape, dtype: Any, unroll
         return remaining - k, k
 
     counts = scan(outcome, n, (keys, share), unroll=unroll)[1]
-    return move_dim(convert_element_type(counts, dtype), 0, len(rows), outcomes)
-
-
-def _check_multinomial(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    key = check_key(operation, arrays[0])
-    n, p = (check_parameter(operation, *x) for x in zip("np", arrays[1:], strict=True))
-    shape, dtype, unroll = static
-    own = type_of(p).shape
-    if not own:
-        message = (
-            f"{operation}: p has a dimension, along which the probabilities of the outcomes stand"
-        )
-        got, wanted = f"p of shape {own}", "an array of one dimension or more"
-        fix = Fix("dimension", "pass an array such as weft.numpy.array([0.5, 0.5])", {})
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    shape = own if shape is None else check_shape(operation, shape)
-    _check_p(operation, (key, p), (shape, dtype))
-    _, (_, dtype) = _check_n(operation, (key, n), (shape[:-1], dtype))
-    return (key, n, p), (shape, dtype, unroll)
-
-
-_check_n = parametric("real numbers", "n")
-_check_p = parametric("real numbers", "p")
-_multinomial = Sampler("multinomial", _draw_multinomial, _check_multinomial)
+    return move_dim(counts.astype(dtype), 0, len(rows), outcomes)

@@ -2,45 +2,69 @@
 
 from __future__ import annotations
 
+import dataclasses
 from math import prod
-from typing import Any
+from typing import Annotated, Any
+
+import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.kinds.checks import check_flag
-from weft.ops.elementwise.arithmetic import add, div, eq, log, neg
-from weft.ops.elementwise.convert import convert_element_type
+from weft.kinds.arguments import Flag
+from weft.kinds.kind import Arguments
+from weft.ops.elementwise.arithmetic import log
 from weft.ops.elementwise.elementary import log1p
 from weft.ops.elementwise.rounding import floor
 from weft.ops.elementwise.selection import select
 from weft.ops.reductions.argreduce import argmax
 from weft.ops.reductions.sorting import top_k
-from weft.ops.structural.shape import canonical_axis, move_dim, reshape
+from weft.ops.structural.shape import move_dim
 from weft.random.continuous import gumbel_of
-from weft.random.sampler import sampler
-from weft.random.sampler_arguments import check_key, check_parameter, check_shape, parametric
+from weft.random.draw_arguments import (
+    Integers,
+    Joined,
+    Key,
+    NoiseMode,
+    Real,
+    Shape,
+    Sharding,
+    axis_kind,
+    real_kind,
+)
+from weft.random.draws import draw_function
 from weft.random.streams import full_operand, repeated, stream_of
-from weft.random.uniforms import GUMBEL_MODES, check_mode
 
 __all__ = ["categorical", "geometric"]
 
-Arrays = tuple[Any, ...]
-Static = tuple[Any, ...]
-Shape = tuple[int, ...]
+
+def _logits(value: Any, call: Arguments) -> Any:
+    value = real_kind.take(value, call)
+    of = type_of(value)
+    if of.dtype not in dtypes.FLOATING:
+        message = f"{call.operation}: logits are floating-point numbers, not {of}"
+        wanted = "an array of logarithms of probabilities"
+        fix = Fix("log", "pass their logarithms: weft.numpy.log(p)", {"argument": "logits"})
+        raise invalid_dtype(message, call.operation, "logits", of, wanted, fix=fix)
+    return value
 
 
+_ROW = np.zeros(3, np.float32)
+Logits = Annotated[Any, dataclasses.replace(real_kind, take=_logits, wrong=("text", 1), right=_ROW)]
+
+
+@draw_function
 def categorical(
-    key: Any,
-    logits: Any,
-    axis: int = -1,
-    shape: Any = None,
-    replace: bool = True,
-    mode: str | None = None,
+    key: Key,
+    logits: Logits,
+    axis: Annotated[int, axis_kind("logits")] = -1,
+    shape: Shape | None = None,
+    replace: Flag = True,
+    mode: NoiseMode = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Positions along an axis of `logits`, with probabilities proportional to exp(logits).
 
@@ -64,64 +88,42 @@ def categorical(
     ... )
     Array([1, 0, 2, 1], dtype=int32)
     """
-    check_flag(replace, "categorical", "replace")
-    return _categorical((key, logits), (axis, shape, replace, mode), out_sharding)
-
-
-def _check_categorical(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    key = check_key(operation, arrays[0])
-    logits = check_parameter(operation, "logits", arrays[1])
-    axis, shape, replace, mode = static
-    of = type_of(logits)
-    if of.dtype not in dtypes.FLOATING:
-        message = f"{operation}: logits are floating-point numbers, not {of}"
-        wanted = "an array of logarithms of probabilities"
-        fix = Fix("log", "pass their logarithms: weft.numpy.log(p)", {"argument": "logits"})
-        raise invalid_dtype(message, operation, "logits", of, wanted, fix=fix)
-    axis = canonical_axis(axis, of.ndim, operation)
-    batch = of.shape[:axis] + of.shape[axis + 1 :]
-    shape = batch if shape is None else check_shape(operation, shape)
+    n, dtype = logits.shape[axis], logits.dtype
+    batch = logits.shape[:axis] + logits.shape[axis + 1 :]
+    shape = batch if shape is None else shape
     lead = len(shape) - len(batch)
     if lead < 0 or any(a not in (1, b) for a, b in zip(batch, shape[lead:], strict=True)):
-        message = f"{operation}: shape does not end with that of the logits without the axis"
-        got = f"shape={shape}, logits of shape {of.shape}, axis={axis}"
-        wanted = f"a shape that ends with {batch}"
+        message = "shape does not end with that of the logits without the axis"
+        got = f"shape={shape}, logits of shape {logits.shape}, axis={axis}"
         fix = Fix("shape", f"pass shape=(n, *{batch})", {"batch": batch})
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    mode = check_mode(operation, "low" if mode is None else mode, GUMBEL_MODES)
-    if not replace and prod(shape[:lead]) > of.shape[axis]:
-        raise WeftValueError(
-            f"{operation}: {prod(shape[:lead])} draws without replacement from "
-            f"{of.shape[axis]} categories",
-            operation=operation,
-            got=f"shape={shape}, replace=False, logits of shape {of.shape}",
-            wanted="no more draws than categories",
-            fix=Fix("replace", "draw with replacement: replace=True", {"replace": True}),
-        )
-    return (key, logits), (axis, shape, bool(replace), mode)
-
-
-@sampler(_check_categorical)
-def _categorical(key: Any, logits: Any, axis: int, shape: Shape, replace: bool, mode: str) -> Any:
-    of = type_of(logits)
-    if of.weak_type:
-        logits = convert_element_type(logits, of.dtype)
-    rest = of.ndim - 1
-    draws, batch = shape[: len(shape) - rest], shape[len(shape) - rest :]
-    stream = stream_of(key)
+        raise ShapeError(message, got=got, wanted=f"a shape that ends with {batch}", fix=fix)
+    count = prod(shape[:lead])
+    if not replace and count > n:
+        message = f"{count} draws without replacement from {n} categories"
+        got = f"shape={shape}, replace=False, logits of shape {logits.shape}"
+        wanted = "no more draws than categories"
+        fix = Fix("replace", "draw with replacement: replace=True", {"replace": True})
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+    stream, integer = stream_of(key), dtypes.default_int()
+    draws, batch = shape[:lead], shape[lead:]
+    whole = (*batch[:axis], n, *batch[axis:])
     if replace:
-        whole = (*draws, *batch[:axis], of.shape[axis], *batch[axis:])
-        noise = gumbel_of(stream, whole, of.dtype, mode)
-        return argmax(add(noise, repeated(logits, whole)), axis + len(draws), dtypes.default_int())
-    whole = (*batch[:axis], of.shape[axis], *batch[axis:])
-    noisy = add(repeated(logits, whole), gumbel_of(stream, whole, of.dtype, mode))
-    last = move_dim(noisy, axis, rest, of.shape[axis])
-    places = move_dim(top_k(last, prod(draws))[1], rest, 0, prod(draws))
-    return convert_element_type(reshape(places, shape), dtypes.default_int())
+        whole = (*draws, *whole)
+    noisy = gumbel_of(stream, whole, dtype, mode) + repeated(logits.astype(dtype), whole)
+    if replace:
+        return argmax(noisy, axis + lead, integer)
+    places = top_k(move_dim(noisy, axis, len(batch), n), count)[1]
+    return move_dim(places, len(batch), 0, count).reshape(shape).astype(integer)
 
 
+@draw_function
 def geometric(
-    key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
+    key: Key,
+    p: Real,
+    shape: Joined = None,
+    dtype: Integers = None,
+    *,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Geometrically distributed integers from 1: the number of independent trials up to the first
     success, each of probability `p`.
@@ -134,17 +136,9 @@ def geometric(
     >>> weft.random.geometric(weft.random.key(0), 0.5, (4,))
     Array([1, 1, 2, 2], dtype=int32)
     """
-    return _geometric((key, p), (shape, dtype), out_sharding)
-
-
-@sampler(parametric("integers", "p"))
-def _geometric(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
-    of = type_of(p)
-    real = of.dtype if of.dtype in dtypes.FLOATING else dtypes.default_float()
-    p = full_operand(p, shape, real)
+    real = p.dtype if p.dtype in dtypes.FLOATING else dtypes.default_float()
     x = stream_of(key).unit(shape, real)
-    one = real.type(1)
     # The uniform number may be 0, whose logarithm is infinite; it is replaced by 1.
-    x = select(eq(x, real.type(0)), repeated(one, shape), x)
-    failures = floor(div(log(x), log1p(neg(p))))
-    return convert_element_type(add(failures, one), dtype)
+    x = select(x == 0, repeated(real.type(1), shape), x)
+    failures = floor(log(x) / log1p(-full_operand(p, shape, real)))
+    return (failures + 1).astype(dtype)

@@ -1,27 +1,195 @@
-"""The kinds of arguments of functions that draw: keys, parameters of a distribution, shapes …"""
+"""The arguments of functions that draw: keys, parameters of a distribution, shapes, dtypes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import operator
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
 from weft import config, dtypes
-from weft.core.types import type_of
+from weft.argument_errors import (
+    invalid_class,
+    invalid_dtype,
+    invalid_shape,
+    invalid_type,
+    invalid_value,
+)
+from weft.arrays.conversion import as_array
+from weft.base import source as sources
+from weft.core.array_value import array_of_value
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.arguments import NEVER
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural.extended_dtypes import KeyDType, use_key
-from weft.random.sampler_arguments import (
-    DTYPES,
-    check_dtype,
-    check_key,
-    check_parameter,
-    check_shape,
-    check_shape_of_parameters,
-)
+from weft.ops.structural.shape import canonical_axis
+from weft.random.threefry import default_generator
 
-__all__ = ["Joined", "Key", "Real", "Reals", "Shape", "Sharding", "real_kind"]
+__all__ = [
+    "Bits", "GumbelMode", "Integers", "Joined", "Key", "Mode", "NoiseMode", "Numbers", "Real",
+    "Reals", "Shape", "Sharding", "Signs", "UnusedKey", "axis_kind", "check_dtype", "check_key",
+    "check_keys", "check_parameter", "check_shape", "joined_shape", "real_kind",
+]  # fmt: skip
+
+_MAKE = Fix("key", "make a key first: weft.random.key(0)", {"seed": 0})
+
+
+def check_keys(operation: str, keys: Any) -> tuple[Any, tuple[int, ...]]:
+    """Keys (typed, or uint32 bits of the default generator) and the shape of the array of keys.
+
+    Raises WeftTypeError for anything else.
+    """
+    wanted = "a random key, made by weft.random.key or weft.random.split"
+    dtype = getattr(keys, "dtype", None)
+    no_numbers = isinstance(dtype, np.dtype) and dtype.kind in "OSUMm"
+    if not isinstance(dtype, (np.dtype, KeyDType)) or no_numbers:
+        message = f"{operation} takes a random key first, not {_described(keys)}"
+        got = _described(keys)
+        fix = _seed_fix(keys)
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    if isinstance(keys, (np.ndarray, np.generic)):
+        keys = as_array(keys)
+    of = type_of(keys)
+    if isinstance(of.dtype, KeyDType):
+        return keys, of.shape
+    inner = default_generator().key_shape
+    if of.dtype != np.uint32 or of.shape[-len(inner) :] != inner:
+        raise DTypeError(
+            f"{operation} takes a random key first, not {of}",
+            operation=operation,
+            got=str(of),
+            wanted=f"{wanted} (or its bits, of type u32[{','.join(map(str, inner))}])",
+            fix=_MAKE,
+        )
+    if (setting := config.settings().legacy_prng_key) != "allow":
+        _refuse_bits(operation, setting, of)
+    return keys, of.shape[: -len(inner)]
+
+
+def _refuse_bits(operation: str, setting: str, of: Any) -> None:
+    """Warns, or raises WeftValueError, as the setting `legacy_prng_key` says of keys without a
+    type."""
+    message = f"{operation} takes a random key first, not the bits of one"
+    if setting == "warn":
+        sources.warn(f"{message}; make it by weft.random.key")
+        return
+    wanted = "a typed key, because the setting legacy_prng_key is 'error'"
+    text = "make it by weft.random.key, or wrap the bits: weft.random.wrap_key_data(key)"
+    fix = Fix("key", text, {"seed": 0})
+    raise WeftValueError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, (bool, int, float, complex)):
+        return f"the Python number {value!r}"
+    return f"{value!r:.60} of class {type(value).__name__}"
+
+
+def _seed_fix(value: Any) -> Fix:
+    if type(value) is int:
+        return Fix("key", f"make a key of the number: weft.random.key({value})", {"seed": value})
+    return _MAKE
+
+
+def check_key(operation: str, key: Any) -> Any:
+    """One key. Raises ShapeError for an array of several."""
+    key, shape = check_keys(operation, key)
+    if shape:
+        called = operation if "." in operation else f"weft.random.{operation}"
+        message = f"{operation} takes one key, not an array of keys of shape {shape}"
+        fix = Fix(
+            "vmap",
+            f"use one of them (keys[0]), or map over them: weft.vmap({called})",
+            {"shape": shape},
+        )
+        raise invalid_shape(message, operation, "keys", shape, "one key", fix=fix)
+    return key
+
+
+def check_shape(operation: str, shape: Any) -> tuple[int, ...]:
+    """A shape from an int or a sequence of ints. Raises ShapeError for a negative length."""
+    try:
+        several = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0
+        given = tuple(shape) if several else (shape,)
+        found = tuple(operator.index(size) for size in given)
+    except TypeError as error:
+        if isinstance(error, WeftTypeError):
+            raise  # a traced length: the error says what to do
+        message = f"{operation}: a shape is an int or a tuple of ints"
+        raise invalid_type(message, operation, "shape", shape, "a shape such as (3, 4)") from None
+    if any(size < 0 for size in found):
+        message, got = f"{operation}: the lengths of a shape are not negative", f"shape={found}"
+        raise ShapeError(message, operation=operation, got=got, wanted="lengths of 0 or more")
+    return found
+
+
+def check_dtype(
+    operation: str, dtype: Any, accepts: frozenset[Any], default: Callable[[], Any], kind: str
+) -> Any:
+    """A dtype among those accepted; None stands for the default."""
+    if dtype is None:
+        return default()
+    try:
+        found = dtypes.requested(dtype)
+    except DTypeError as error:
+        error.operation = operation
+        raise
+    if found not in accepts:
+        name = default().name
+        message = f"{operation} draws {kind}, which {dtypes.short_name(found)} does not hold"
+        got = f"dtype={dtypes.short_name(found)}"
+        wanted = "a dtype among " + ", ".join(sorted(d.name for d in accepts))
+        fix = Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name})
+        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return found
+
+
+def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool = False) -> Any:
+    """A parameter of a distribution: an array, a tracer or a number. Raises WeftTypeError."""
+    of = getattr(value, "type", None)
+    if type(of) is not ArrayType and hasattr(value, "__jax_array__"):
+        of = type_of(value)  # Learns the class where it is new.
+        value = array_of_value(value)
+    if isinstance(value, np.generic):
+        value = np.asarray(value)  # of default width, as all of NumPy's arrays
+    if isinstance(value, (bool, int, float, np.ndarray)):
+        of = type_of(value)  # numbers stay Python numbers, and so become literals in a jaxpr
+    if type(of) is not ArrayType or not isinstance(of.dtype, np.dtype):
+        fix = None
+        if isinstance(value, (list, tuple)):
+            fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": name})
+        message = f"{operation}: {name} is a number or an array of numbers"
+        wanted = "a number or an array of numbers"
+        raise invalid_class(message, operation, name, value, wanted, fix=fix)
+    if of.dtype in dtypes.COMPLEX and not complex_numbers:
+        message = f"{operation}: {name} is a real number or an array of those"
+        raise invalid_dtype(message, operation, name, of, "real numbers")
+    return value
+
+
+def joined_shape(shape: Any, /, **parameters: Any) -> tuple[int, ...]:
+    """The shape of the result: the given one, to which all parameters have to broadcast, or (None)
+    the one to which they broadcast together."""
+    shapes = {name: type_of(value).shape for name, value in parameters.items()}
+    try:
+        joined = np.broadcast_shapes(*shapes.values(), *(() if shape is None else (shape,)))
+    except ValueError:
+        joined = None
+    if joined is None or (shape is not None and joined != shape):
+        how = "together" if shape is None else f"to shape {shape}"
+        got = ", ".join(f"{name} of shape {own}" for name, own in shapes.items())
+        got += "" if shape is None else f", shape={shape}"
+        wanted = "shapes that broadcast together, and to the shape of the result"
+        fix = None if joined is None else Fix("shape", f"pass shape={joined}", {"shape": joined})
+        message = f"the parameters do not broadcast {how}"
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+    return joined
+
+
+# ---- kinds -------------------------------------------------------------------------------------
 
 _WRONG_SHAPES = ("text", 0.5, -1)
 
@@ -42,7 +210,8 @@ def _used(operation: str, keys: Sequence[Any]) -> Sequence[Any]:
 def _real(value: Any, call: Arguments) -> Any:
     value = check_parameter(call.operation, call.name, value)
     # A Python number is as exact as the result.
-    wide = call.get("dtype") == dtypes.float64 != dtypes.default_float()
+    dtype = call.get("dtype")
+    wide = dtype is not None and dtype == dtypes.float64 != dtypes.default_float()
     return np.float64(value) if wide and type(value) in (int, float) else value
 
 
@@ -52,29 +221,65 @@ def _shape(value: Any, call: Arguments) -> tuple[int, ...]:
 
 def _joined(value: Any, call: Arguments) -> tuple[int, ...]:
     # The parameters of a distribution stand between the key and the shape.
-    names = tuple(call)[1 : call.position]
-    values = tuple([call[name] for name in names])
-    return check_shape_of_parameters(call.operation, value, names, values)
+    parameters = {name: call[name] for name in tuple(call)[1 : call.position]}
+    shape = None if value is None else check_shape(call.operation, value)
+    return joined_shape(shape, **parameters)
 
 
-def _dtype(numbers: str) -> Kind:
+def _dtype(numbers: str, accepts: frozenset[Any], default: Callable[[], Any]) -> Kind:
     """The kind of a dtype that holds these numbers."""
 
     def take(value: Any, call: Arguments) -> Any:
-        return check_dtype(call.operation, value, *DTYPES[numbers], numbers)
+        return check_dtype(call.operation, value, accepts, default, numbers)
 
     return Kind(take, f"a dtype of {numbers}, or None for the default", ("text",), plain=NEVER)
+
+
+def _mode(*modes: str, default: Callable[[], str] | None = None) -> Kind:
+    """The kind of a mode of drawing; None stands for the default, if there is one."""
+    *others, last = map(repr, modes)
+    wanted = f"{', '.join(others)} or {last}"
+
+    def take(value: Any, call: Arguments) -> str:
+        if value is None and default is not None:
+            return default()
+        if value not in modes:
+            message = f"{call.operation}: mode is {wanted}"
+            fix = Fix("mode", "leave mode out", {"mode": "low"})
+            raise invalid_value(message, call.operation, "mode", value, wanted, fix=fix)
+        return str(value)
+
+    return Kind(take, wanted, ("?", 0.5), plain=NEVER)
+
+
+def axis_kind(parameter: str) -> Kind:
+    """The kind of an axis of a parameter; a number of elements has one."""
+
+    def take(value: Any, call: Arguments) -> int:
+        of = call[parameter]
+        ndim = 1 if type(of) is int else type_of(of).ndim
+        return canonical_axis(value, ndim, call.operation)
+
+    return Kind(take, f"an axis of {parameter}", (99, 0.5, None), 0, plain=NEVER, late=True)
 
 
 def _sharding(value: Any, call: Arguments) -> Any:
     return value
 
 
+# Floating-point dtypes of 8 bits with a mantissa and a sign: the formulas hold for them as well.
+_SHORT = frozenset(
+    dtype
+    for dtype in dtypes.NARROW_FLOATING
+    if dtype.name not in ("float8_e8m0fnu", "float4_e2m1fn")
+)
 _BITS = np.array([0, 1], np.uint32)
 _key_kind = Kind(
     _key, "a random key", (0, 0.5, "text"), _BITS, static=False, plain=NEVER, together=_used
 )
 Key = Annotated[Any, _key_kind]
+# One from which others are derived, and that may be used again.
+UnusedKey = Annotated[Any, dataclasses.replace(_key_kind, together=None)]
 real_kind = Kind(
     _real,
     "a real number or an array of them",
@@ -85,9 +290,23 @@ real_kind = Kind(
     late=True,
 )
 Real = Annotated[Any, real_kind]
-Shape = Annotated[Any, Kind(_shape, "the lengths of the result", _WRONG_SHAPES, plain=NEVER)]
+Shape = Annotated[Any, Kind(_shape, "the lengths of the result", _WRONG_SHAPES, (3,), plain=NEVER)]
 # The parameters broadcast to it.
 _OF_PARAMETERS = "the lengths of the result; None for those to which the parameters broadcast"
 Joined = Annotated[Any, Kind(_joined, _OF_PARAMETERS, _WRONG_SHAPES, plain=NEVER, late=True)]
-Reals = Annotated[Any, _dtype("real numbers")]
+Reals = Annotated[Any, _dtype("real numbers", dtypes.FLOATING | _SHORT, dtypes.default_float)]
+Numbers = Annotated[
+    Any, _dtype("real or complex numbers", dtypes.INEXACT | _SHORT, dtypes.default_float)
+]
+Integers = Annotated[Any, _dtype("integers", dtypes.INTEGER, dtypes.default_int)]
+Bits = Annotated[Any, _dtype("random bits", dtypes.UNSIGNED, dtypes.default_uint)]
+Signs = Annotated[Any, _dtype("signs", dtypes.NUMERIC - dtypes.UNSIGNED, dtypes.default_int)]
 Sharding = Annotated[Any, Kind(_sharding, "how the result is split over devices", ("text",))]
+Mode = Annotated[str, _mode("low", "high")]
+# Those of Gumbel distributed numbers, and of draws that add them to logarithms.
+_GUMBEL = ("low", "high", "highest")
+GumbelMode = Annotated[
+    Any,
+    _mode(*_GUMBEL, default=lambda: ("low", "high")[config.settings().high_dynamic_range_gumbel]),
+]
+NoiseMode = Annotated[Any, _mode(*_GUMBEL, default=lambda: "low")]

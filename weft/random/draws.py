@@ -7,25 +7,46 @@ traces and lowers it once.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from weft import dtypes
+from weft.control_flow.jit_primitive import eager_program, jit_program
+from weft.core.jaxpr import Jaxpr
 from weft.kinds.array_function import ArrayFunction
 from weft.kinds.compiled_functions import OneEquation
+from weft.lowering.executables import Program
 from weft.ops.structural.sharding_constraint import constrain
-from weft.random.sampler import compile_exactly
 
-__all__ = ["Draw", "draw_function"]
+__all__ = ["Draw", "draw_function", "one_equation"]
 
 F = TypeVar("F", bound=Callable[..., Any])
-_program = functools.partial(OneEquation, compile=compile_exactly)
+
+
+def _compile_exactly(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
+    """Compiles a draw, fast if it computes with integers alone.
+
+    A fast compilation of floating-point arithmetic rounds twice where others fuse multiply and add,
+    and a key must give the same numbers eagerly and under `jit`.
+    """
+    if _is_exact(jaxpr):
+        return eager_program(jaxpr, name, values)
+    return jit_program(jaxpr, name, (), values, name)
+
+
+def _is_exact(jaxpr: Jaxpr) -> bool:
+    return not any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs)
+
+
+# Makes a function of checked arrays and static keywords one executable, or one equation.
+one_equation = functools.partial(OneEquation, compile=_compile_exactly)
 
 
 class Draw(ArrayFunction):
     """An array function with one result; with an `out_sharding` that is split like it."""
 
     def __init__(self, body: Callable[..., Any]) -> None:
-        super().__init__(body, _program)
+        super().__init__(body, one_equation)
 
     def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         how = kwargs.get("out_sharding")

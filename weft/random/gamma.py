@@ -39,10 +39,18 @@ from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
-from weft.random.draw_arguments import Joined, Key, Real, Reals, Sharding, real_kind
+from weft.random.draw_arguments import (
+    Joined,
+    Key,
+    Real,
+    Reals,
+    Sharding,
+    check_shape,
+    joined_shape,
+    real_kind,
+)
 from weft.random.draws import draw_function
 from weft.random.gaussian import normal_of
-from weft.random.sampler_arguments import check_shape, check_shape_of_parameters
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
 __all__ = [
@@ -72,7 +80,7 @@ def _without_last(value: Any, call: Arguments) -> Shape:
     if value is None:
         return (*own,)
     shape = check_shape(call.operation, value)
-    check_shape_of_parameters(call.operation, (*shape, n), ("alpha",), (alpha,))
+    joined_shape((*shape, n), alpha=alpha)
     return shape
 
 

@@ -8,7 +8,7 @@ key, as `PRNGKey` makes them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -19,14 +19,14 @@ from weft.arrays.conversion import as_array
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
-from weft.ops.elementwise.arithmetic import add
-from weft.ops.elementwise.convert import convert_element_type
+from weft.kinds.arguments import NEVER
+from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.extended_dtypes import KeyDType, clone_key
+from weft.random.draw_arguments import Key, Shape, UnusedKey, check_keys
+from weft.random.draws import draw_function, one_equation
 from weft.random.generator import Generator, generator_named, register
 from weft.random.philox import RBG, UNSAFE_RBG
-from weft.random.sampler import sampler
-from weft.random.sampler_arguments import Arrays, Static, check_key, check_keys, check_shape
 from weft.random.streams import stream_of
 from weft.random.threefry import THREEFRY, default_generator
 from weft.sharding import Sharding
@@ -39,6 +39,33 @@ __all__ = [
 
 register(RBG)
 register(UNSAFE_RBG)
+
+
+def _word(value: Any, call: Arguments) -> Any:
+    if isinstance(value, (int, np.integer, np.bool_)):
+        lowest = -(1 << 31) if isinstance(value, np.integer) else 0
+        fits = lowest <= int(value) < 1 << 32
+        if not fits and not (isinstance(value, np.integer) and dtypes.keeps_low_bits()):
+            raise OverflowError(
+                f"fold_in: {int(value)} does not fit in 32 bits without a sign; "
+                "fold larger numbers in piece by piece"
+            )
+        return np.uint32(int(value) % (1 << 32))
+    of = type_of(value)
+    wanted = "an integer, or an integer array without dimensions"
+    if of.dtype not in dtypes.BITS and not (of.dtype in dtypes.FLOATING and config.lenient()):
+        message = f"fold_in takes an integer, not {of}"
+        fix = Fix("convert", "convert it: data.astype('uint32')", {"dtype": "uint32"})
+        raise DTypeError(message, operation="fold_in", got=str(of), wanted=wanted, fix=fix)
+    if of.shape:
+        message = f"fold_in takes one integer, not an array of shape {of.shape}"
+        fix = Fix("vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {})
+        wanted = "an integer array without dimensions"
+        raise ShapeError(message, operation="fold_in", got=str(of), wanted=wanted, fix=fix)
+    return value
+
+
+Word = Annotated[Any, Kind(_word, "an integer of 32 bits", (0.5, -1), 1, static=False, plain=NEVER)]
 
 
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
@@ -144,8 +171,8 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
         raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
     if offset := config.settings().random_seed_offset:
         moved = of.dtype.type(offset % (1 << dtypes.itemsize_bits(of.dtype)))
-        seed = add(seed, moved)
-    return _seed((seed,), (generator, typed))
+        seed = seed + moved
+    return _seed(seed, generator=generator, typed=typed)
 
 
 def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
@@ -161,23 +188,21 @@ def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
         bits = np.array([int(seed) >> 32, int(seed) & 0xFFFFFFFF], np.uint32)
         made = put(bits, ArrayType((2,), dtypes.uint32))
         return _view(made, ArrayType((), generator.dtype)) if typed else made
-    return _seed((seed,), (generator, typed))
+    return _seed(seed, generator=generator, typed=typed)
 
 
-def _check_seed(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    (seed,) = arrays
-    if type_of(seed).dtype == dtypes.bool_:
-        seed = convert_element_type(seed, dtypes.uint32)
-    return (seed,), static
-
-
-@sampler(_check_seed, uses_key=False)
-def _seed(seed: Any, generator: Generator, typed: bool) -> Any:
+def _key_of(seed: Any, *, generator: Generator, typed: bool) -> Any:
+    if seed.dtype == dtypes.bool_:
+        seed = seed.astype(dtypes.uint32)
     bits = generator.seed(seed)
     return extended_dtypes.wrap_key_bits(bits, generator.dtype) if typed else bits
 
 
-def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
+_seed = one_equation(_key_of, name="seed")
+
+
+@draw_function
+def split(key: Key, num: Shape = 2) -> Array:
     """New keys from a key, which is not to be used again.
 
     Args:
@@ -189,23 +214,14 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Array:
     >>> weft.random.split(first, (2, 3)).shape
     (2, 3)
     """
-    return _split((key,), (num,))
+    stream = stream_of(key)
+    return _like(key, stream.generator.split(stream.bits, num))
 
 
 def _like(key: Any, bits: Any) -> Any:
     """Wraps bits as a typed key if `key` is one."""
     dtype = type_of(key).dtype
     return extended_dtypes.wrap_key_bits(bits, dtype) if isinstance(dtype, KeyDType) else bits
-
-
-def _check_split(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    return (check_key(operation, arrays[0]),), (check_shape(operation, static[0]),)
-
-
-@sampler(_check_split)
-def _split(key: Any, shape: tuple[int, ...]) -> Any:
-    stream = stream_of(key)
-    return _like(key, stream.generator.split(stream.bits, shape))
 
 
 def fold_in(key: Any, data: Any) -> Array:
@@ -226,44 +242,13 @@ def fold_in(key: Any, data: Any) -> Array:
         data = np.uint32(data)
         if current_trace() is bottom_trace():
             data = as_array(data)
-    return _fold_in((key, data), ())
+    return _fold_in(key, data)
 
 
-def _check_fold_in(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    key, data = arrays
-    key = check_key(operation, key)
-    if isinstance(data, (int, np.integer, np.bool_)):
-        lowest = -(1 << 31) if isinstance(data, np.integer) else 0
-        fits = lowest <= int(data) < 1 << 32
-        if not fits and not (isinstance(data, np.integer) and dtypes.keeps_low_bits()):
-            raise OverflowError(
-                f"fold_in: {int(data)} does not fit in 32 bits without a sign; "
-                "fold larger numbers in piece by piece"
-            )
-        return (key, np.uint32(int(data) % (1 << 32))), static
-    of = type_of(data)
-    if of.dtype in dtypes.FLOATING and config.lenient():
-        data = convert_element_type(data, dtypes.uint32)
-        of = type_of(data)
-    if of.dtype not in dtypes.BITS:
-        message = f"fold_in takes an integer, not {of}"
-        wanted = "an integer, or an integer array without dimensions"
-        fix = Fix("convert", "convert it: data.astype('uint32')", {"dtype": "uint32"})
-        raise DTypeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
-    if of.shape:
-        message = f"fold_in takes one integer, not an array of shape {of.shape}"
-        wanted = "an integer array without dimensions"
-        fix = Fix("vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {})
-        raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
-    return (key, data), static
-
-
-@sampler(_check_fold_in, uses_key=False)
-def _fold_in(key: Any, data: Any) -> Any:
+@draw_function
+def _fold_in(key: UnusedKey, data: Word) -> Array:
     stream = stream_of(key)
-    if type_of(data).dtype != np.uint32:
-        data = convert_element_type(data, dtypes.uint32)
-    return _like(key, stream.generator.fold_in(stream.bits, data))
+    return _like(key, stream.generator.fold_in(stream.bits, data.astype(dtypes.uint32)))
 
 
 def clone(key: Any) -> Array:

@@ -2,41 +2,103 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_shape, invalid_value
+from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import Fix, WeftTypeError, WeftValueError
-from weft.kinds.checks import check_flag
-from weft.ops.elementwise.arithmetic import add, le, log, lt, mul, sub
-from weft.ops.elementwise.bits import bitwise_and
-from weft.ops.elementwise.convert import convert_element_type
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.kind import Arguments, Kind
+from weft.ops.elementwise.arithmetic import log
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.reductions.sorting import sort_key_val, top_k
 from weft.ops.structural import extended_dtypes
-from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, expand_dims, reshape
+from weft.ops.structural.shape import broadcast_in_dim, expand_dims, reshape
 from weft.random.continuous import gumbel_of
-from weft.random.sampler import sampler
-from weft.random.sampler_arguments import Arrays, Static, check_key, check_parameter, check_shape
+from weft.random.draw_arguments import (
+    Key,
+    NoiseMode,
+    Real,
+    Shape,
+    Sharding,
+    axis_kind,
+    check_parameter,
+)
+from weft.random.draws import draw_function
 from weft.random.streams import Stream, stream_of
-from weft.random.uniforms import GUMBEL_MODES, check_mode, integers_below
+from weft.random.uniforms import integers_below
 
 __all__ = ["choice", "permutation"]
 
 
+def _population(value: Any, call: Arguments) -> Any:
+    name, operation, x = call.name, call.operation, value
+    if not isinstance(x, (int, np.integer)) and not _is_key_array(x):
+        x = check_parameter(operation, name, x, complex_numbers=True)
+    if not isinstance(x, (int, np.integer)) and type_of(x).shape:
+        return x
+    try:
+        n = operator.index(x)
+    except TypeError as error:
+        if isinstance(x, Tracer) and isinstance(error, WeftTypeError):
+            raise  # a traced number of elements: the error says what to do
+        message = f"{name} is an integer, or an array of at least one dimension"
+        got, wanted = f"{name} of type {type_of(x)}", "an int or an array"
+        raise WeftTypeError(message, got=got, wanted=wanted) from None
+    if n < 0:
+        message = f"{operation}: {name} is a number of elements and not negative"
+        raise invalid_value(message, operation, name, n, "0 or more")
+    return n
+
+
+def _is_key_array(x: Any) -> bool:
+    return getattr(x, "type", None) is not None and extended_dtypes.is_key(x)
+
+
+_axis = axis_kind("a")
+
+
+def _axis_of_choices(value: Any, call: Arguments) -> int:
+    return 0 if type(call["a"]) is int else _axis.take(value, call)
+
+
+# An array of at least one dimension, or a number of elements that is known.
+Population = Annotated[
+    Any,
+    Kind(
+        _population,
+        "an array, or a number of elements",
+        ("text", 0.5, [1], -1),
+        3,
+        static=False,
+        fixed=True,
+        plain=NEVER,
+    ),
+]
+# It is not looked at where there is a number of elements.
+AxisOfChoices = Annotated[int, dataclasses.replace(_axis, take=_axis_of_choices, wrong=())]
+
+
+@draw_function
 def permutation(
-    key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None
+    key: Key,
+    x: Population,
+    axis: Annotated[int, axis_kind("x")] = 0,
+    independent: Flag = False,
+    *,
+    out_sharding: Sharding = None,
 ) -> Array:
     """The slices of an array along an axis in random order, or the numbers 0, …, x - 1.
 
@@ -51,93 +113,47 @@ def permutation(
     >>> weft.random.permutation(weft.random.key(0), 5)
     Array([0, 1, 4, 3, 2], dtype=int32)
     """
-    check_flag(independent, "permutation", "independent")
+    stream = stream_of(key)
     if type(x) is int:
-        return _permutation((key,), (x, axis, independent), out_sharding)
-    return _permutation((key, x), (None, axis, independent), out_sharding)
+        return _shuffled(stream, iota(dtypes.default_int(), x), 0)
+    if independent or x.ndim == 1:
+        return _shuffled(stream, x, axis)
+    order = _shuffled(stream, iota(dtypes.default_int(), x.shape[axis]), 0)
+    return _slices_at(order, x, axis, unique=True)
 
 
 def _shuffled(stream: Stream, x: Any, axis: int) -> Any:
     """The elements sorted by random bits, in as many rounds as ties require."""
-    of = type_of(x)
     # Each round makes an order with n**2 / 2**32 pairs tied; rounds enough for a chance of 1 / n.
-    rounds = math.ceil(3 * math.log(max(1, of.size)) / math.log(2**32 - 1))
+    rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
         stream, drawn = stream.split()
-        _, x = sort_key_val(drawn.random_bits(32, of.shape), x, axis)
+        _, x = sort_key_val(drawn.random_bits(32, x.shape), x, axis)
     return x
 
 
-def take(x: Any, indices: Any, axis: int, unique: bool = False) -> Any:
+def _slices_at(indices: Any, x: Any, axis: int, unique: bool = False) -> Any:
     """The slices of an array at positions along an axis that are known to be in bounds."""
-    shape = type_of(x).shape
-    others = tuple(d for d in range(len(shape)) if d != axis)
+    others = tuple(d for d in range(x.ndim) if d != axis)
     return gather(
         x,
         expand_dims(indices, [1]),
         GatherDimensionNumbers(others, (axis,), (axis,)),
-        (*shape[:axis], 1, *shape[axis + 1 :]),
+        (*x.shape[:axis], 1, *x.shape[axis + 1 :]),
         unique_indices=unique,
         mode="promise_in_bounds",
     )
 
 
-def _check_permutation(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    key = check_key(operation, arrays[0])
-    n, axis, independent = static
-    x = _check_population(operation, "x", n if n is not None else arrays[1])
-    axis = canonical_axis(axis, 1 if type(x) is int else type_of(x).ndim, operation)
-    if type(x) is int:
-        return (key,), (x, axis, bool(independent))
-    return (key, x), (None, axis, bool(independent))
-
-
-def _check_population(operation: str, name: str, x: Any) -> Any:
-    """Checks an array of at least one dimension, or a concrete number of elements."""
-    if not isinstance(x, (int, np.integer)) and not _is_key_array(x):
-        x = check_parameter(operation, name, x, complex_numbers=True)
-    if isinstance(x, (int, np.integer)) or not type_of(x).shape:
-        try:
-            n = operator.index(x)
-        except TypeError as error:
-            if isinstance(x, Tracer) and isinstance(error, WeftTypeError):
-                raise  # a traced number of elements: the error says what to do
-            message = f"{operation}: {name} is an integer, or an array of at least one dimension"
-            got, wanted = f"{name} of type {type_of(x)}", "an int or an array"
-            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted) from None
-        if n < 0:
-            message = f"{operation}: {name} is a number of elements and not negative"
-            raise invalid_value(message, operation, name, n, "0 or more")
-        return n
-    return x
-
-
-def _is_key_array(x: Any) -> bool:
-    return getattr(x, "type", None) is not None and extended_dtypes.is_key(x)
-
-
-@sampler(_check_permutation)
-def _permutation(key: Any, *rest: Any) -> Any:
-    *arrays, n, axis, independent = rest
-    stream = stream_of(key)
-    if not arrays:
-        return _shuffled(stream, iota(dtypes.default_int(), n), 0)
-    (x,) = arrays
-    of = type_of(x)
-    if independent or of.ndim == 1:
-        return _shuffled(stream, x, axis)
-    order = _shuffled(stream, iota(dtypes.default_int(), of.shape[axis]), 0)
-    return take(x, order, axis, unique=True)
-
-
+@draw_function
 def choice(
-    key: Any,
-    a: Any,
-    shape: Any = (),
-    replace: bool = True,
-    p: Any = None,
-    axis: int = 0,
-    mode: str | None = None,
+    key: Key,
+    a: Population,
+    shape: Shape = (),
+    replace: Flag = True,
+    p: Real | None = None,
+    axis: AxisOfChoices = 0,
+    mode: NoiseMode = None,
 ) -> Array:
     """Elements chosen at random: slices of the array `a` along an axis, or numbers of 0, …, a - 1.
 
@@ -154,95 +170,65 @@ def choice(
     >>> weft.random.choice(weft.random.key(0), 5, (3,), replace=False)
     Array([0, 1, 4], dtype=int32)
     """
-    check_flag(replace, "choice", "replace")
-    n = a if type(a) is int else None
-    arrays = (key,) if n is not None else (key, a)
+    number, draws = type(a) is int, prod(shape)
+    count = a if number else a.shape[axis]
+    _check_choice(count, shape, replace, p)
+    if not number and not draws:
+        return reshape(slice_in_dim(reshape(a, (a.size,)), 0, 0), shape)
+    stream, integer = stream_of(key), dtypes.default_int()
     if p is not None:
-        arrays = (*arrays, p)
-    return _choice(arrays, (n, shape, replace, p is not None, axis, mode))
+        places = _weighted(stream, p, draws, replace, mode)
+    elif replace:
+        places = integers_below(stream, (draws,), integer, count)
+    elif number or a.ndim > 1:
+        places = slice_in_dim(_shuffled(stream, iota(integer, count), 0), 0, draws)
+    else:
+        return reshape(slice_in_dim(_shuffled(stream, a, 0), 0, draws), shape)
+    if number:
+        return reshape(places, shape)
+    chosen = _slices_at(places, a, axis)
+    return reshape(chosen, (*a.shape[:axis], *shape, *a.shape[axis + 1 :]))
+
+
+def _check_choice(count: int, shape: Shape, replace: bool, p: Any) -> None:
+    """Raises WeftValueError if there are too few elements, ShapeError if `p` is not as many."""
+    draws = prod(shape)
+    if draws and not count:
+        message, got = "there is nothing to choose from", f"0 elements, shape={shape}"
+        raise WeftValueError(message, got=got, wanted="at least one element")
+    if not replace and draws > count:
+        message = f"{draws} choices without replacement from {count} elements"
+        got = f"shape={shape}, replace=False, {count} elements"
+        wanted = "no more choices than elements"
+        fix = Fix("replace", "choose with replacement: replace=True", {"replace": True})
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+    if p is not None and p.shape != (count,):
+        message = f"p has one probability for each of the {count} elements"
+        raise ShapeError(message, got=f"p of shape {p.shape}", wanted=f"shape ({count},)")
 
 
 def _weighted(stream: Stream, p: Any, draws: int, replace: bool, mode: str) -> Any:
     """Positions in a vector of probabilities."""
-    of = type_of(p)
-    if of.dtype not in dtypes.FLOATING or of.weak_type:
-        real = of.dtype if of.dtype in dtypes.FLOATING else dtypes.default_float()
-        p = convert_element_type(p, real)
-    dtype = type_of(p).dtype
+    p = p.astype(p.dtype if p.dtype in dtypes.FLOATING else dtypes.default_float())
     if not replace:
-        noisy = add(gumbel_of(stream, of.shape, dtype, mode), log(p))
-        return convert_element_type(top_k(noisy, draws)[1], dtypes.default_int())
+        noisy = gumbel_of(stream, p.shape, p.dtype, mode) + log(p)
+        return top_k(noisy, draws)[1].astype(dtypes.default_int())
     sums = cumsum(p)
-    total = reshape(slice_in_dim(sums, of.size - 1, of.size), ())
+    total = reshape(slice_in_dim(sums, p.size - 1, p.size), ())
     # Not the uniform number but 1 minus it, which may be 1 and is never 0: so an element of
     # probability 0 is never chosen.
-    target = mul(total, sub(dtype.type(1), stream.unit((draws,), dtype)))
-    return _number_below(sums, target)
+    return _number_below(sums, total * (1 - stream.unit((draws,), p.dtype)))
 
 
 def _number_below(increasing: Any, x: Any) -> Any:
     """For each x, how many of the increasing numbers are below it: a binary search, bit by bit."""
-    n = type_of(increasing).size
+    n = increasing.size
     index = dtypes.default_int()
-    found = broadcast_in_dim(index.type(0), type_of(x).shape, ())
+    count = broadcast_in_dim(index.type(0), x.shape, ())
     for bit in reversed(range(n.bit_length())):
-        larger = add(found, index.type(1 << bit))
-        last = expand_dims(sub(larger, index.type(1)), [1])
+        larger = count + (1 << bit)
+        last = expand_dims(larger - 1, [1])
         value = gather(increasing, last, GatherDimensionNumbers((), (0,), (0,)), (1,), mode="clip")
-        more = bitwise_and(lt(value, x), le(larger, index.type(n)))
-        found = add(found, mul(convert_element_type(more, index), index.type(1 << bit)))
-    return found
-
-
-def _check_choice(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    key = check_key(operation, arrays[0])
-    n, shape, replace, weighted, axis, mode = static
-    shape = check_shape(operation, shape)
-    x = _check_population(operation, "a", n if n is not None else arrays[1])
-    axis = 0 if type(x) is int else canonical_axis(axis, type_of(x).ndim, operation)
-    count = x if type(x) is int else type_of(x).shape[axis]
-    draws = prod(shape)
-    if draws and not count:
-        message, got = f"{operation}: there is nothing to choose from", f"0 elements, shape={shape}"
-        raise WeftValueError(message, operation=operation, got=got, wanted="at least one element")
-    if not replace and draws > count:
-        message = f"{operation}: {draws} choices without replacement from {count} elements"
-        got = f"shape={shape}, replace=False, {count} elements"
-        wanted = "no more choices than elements"
-        fix = Fix("replace", "choose with replacement: replace=True", {"replace": True})
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    mode = check_mode(operation, "low" if mode is None else mode, GUMBEL_MODES)
-    checked: Arrays = (key,) if type(x) is int else (key, x)
-    if weighted:
-        p = check_parameter(operation, "p", arrays[-1])
-        if type_of(p).shape != (count,):
-            message = f"{operation}: p has one probability for each of the {count} elements"
-            raise invalid_shape(message, operation, "p", type_of(p).shape, f"shape ({count},)")
-        checked = (*checked, p)
-    settled = (x if type(x) is int else None, shape, bool(replace), weighted, axis, mode)
-    return checked, settled
-
-
-@sampler(_check_choice)
-def _choice(key: Any, *rest: Any) -> Any:
-    *arrays, n, shape, replace, weighted, axis, mode = rest
-    stream = stream_of(key)
-    p = arrays.pop() if weighted else None
-    x = arrays[0] if arrays else None
-    count = n if x is None else type_of(x).shape[axis]
-    if x is not None and not prod(shape):
-        return reshape(slice_in_dim(reshape(x, (type_of(x).size,)), 0, 0), shape)
-    if p is None and not replace:
-        vector = x is not None and type_of(x).ndim == 1
-        order = _shuffled(stream, x if vector else iota(dtypes.default_int(), count), 0)
-        places = slice_in_dim(order, 0, prod(shape))
-        if vector:
-            return reshape(places, shape)
-    elif p is None:
-        places = integers_below(stream, (prod(shape),), dtypes.default_int(), count)
-    else:
-        places = _weighted(stream, p, prod(shape), replace, mode)
-    if x is None:
-        return reshape(places, shape)
-    of = type_of(x).shape
-    return reshape(take(x, places, axis), (*of[:axis], *shape, *of[axis + 1 :]))
+        more = (value < x) & (larger <= n)
+        count = count + more.astype(index) * (1 << bit)
+    return count

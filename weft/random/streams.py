@@ -25,7 +25,7 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.random.generator import Generator
 from weft.random.threefry import default_generator
 
-__all__ = ["Stream", "filled", "full_operand", "repeated", "stream_of"]
+__all__ = ["Stream", "filled", "full_operand", "repeated", "rows", "stream_of"]
 
 Shape = tuple[int, ...]
 
@@ -40,11 +40,7 @@ class Stream:
     def split(self, num: int = 2) -> list[Stream]:
         """Several independent streams."""
         generator = self.generator
-        rows = generator.split(self.bits, (num,))
-        return [
-            Stream(generator, reshape(slice_in_dim(rows, i, i + 1), generator.key_shape))
-            for i in range(num)
-        ]
+        return [Stream(generator, bits) for bits in rows(generator.split(self.bits, (num,)))]
 
     def random_bits(self, width: int, shape: Shape) -> Any:
         """Unsigned integers of 8, 16, 32 or 64 bits, each bit 0 or 1 with equal chance."""
@@ -79,6 +75,12 @@ def stream_of(key: Any) -> Stream:
     if isinstance(dtype, extended_dtypes.KeyDType):
         return Stream(dtype.implementation, extended_dtypes.key_bits(key))
     return Stream(default_generator(), key)
+
+
+def rows(x: Any) -> list[Any]:
+    """The slices of an array along its first dimension."""
+    n, *shape = type_of(x).shape
+    return [reshape(slice_in_dim(x, i, i + 1), shape) for i in range(n)]
 
 
 def full_operand(x: Any, shape: Shape, dtype: Any) -> Any:

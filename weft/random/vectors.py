@@ -8,22 +8,22 @@ from the classical compact groups", Notices of the AMS 54 (2007).
 
 from __future__ import annotations
 
-import functools
-import operator
+import dataclasses
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_class, invalid_value, negative_value, unknown_option
+from weft.argument_errors import invalid_value, unknown_option
 from weft.arrays.array import Array
-from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError
+from weft.errors import Fix, ShapeError
+from weft.kinds.arguments import NEVER, Length
 from weft.kinds.checks import computing_dtype
-from weft.ops.elementwise.arithmetic import abs, add, div, eq, exp, gt, log, mul, sign, sqrt, sub
+from weft.kinds.kind import Arguments, Kind
+from weft.ops.elementwise.arithmetic import abs, exp, log, sign, sqrt
 from weft.ops.elementwise.arithmetic import min as minimum
-from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
 from weft.ops.linalg.cholesky import cholesky
@@ -35,28 +35,48 @@ from weft.ops.reductions.reduce import reduce_max
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
+from weft.random.draw_arguments import Key, Numbers, Reals, Shape, Sharding, joined_shape, real_kind
+from weft.random.draws import draw_function
 from weft.random.gamma import is_narrow, key_of, log_gamma_of, random_gamma_p, total
 from weft.random.gaussian import draw_normal
-from weft.random.sampler import sampler
-from weft.random.sampler_arguments import (
-    Arrays,
-    Shape,
-    Static,
-    check_dtype,
-    check_key,
-    check_parameter,
-    check_shape,
-    check_shape_of_parameters,
-    parametric,
-)
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 from weft.random.uniforms import draw_signs
 
 __all__ = ["ball", "generalized_normal", "multivariate_normal", "orthogonal"]
 
 
+def _power(value: Any, call: Arguments) -> Any:
+    if isinstance(value, (int, float)) and not value > 0:
+        message, wanted = (
+            f"{call.operation}: the power p is positive",
+            "a number above 0, or infinity",
+        )
+        raise invalid_value(message, call.operation, "p", value, wanted, use=2.0)
+    return real_kind.take(value, call)
+
+
+_METHODS = ("cholesky", "eigh", "svd")
+_ONE_OF_METHODS = f"one of {', '.join(map(repr, _METHODS))}"
+
+
+def _method(value: Any, call: Arguments) -> Any:
+    if value not in _METHODS:
+        fix = Fix("method", "leave method out", {"method": "cholesky"})
+        raise unknown_option(call.operation, "method", value, _ONE_OF_METHODS, fix=fix)
+    return value
+
+
+Power = Annotated[
+    Any, dataclasses.replace(real_kind, take=_power, wrong=(*real_kind.wrong, 0, -1.0))
+]
+Method = Annotated[str, Kind(_method, _ONE_OF_METHODS, ("lu",), plain=NEVER)]
+Vectors = Annotated[Any, dataclasses.replace(real_kind, right=np.ones(2, np.float32))]
+Matrices = Annotated[Any, dataclasses.replace(real_kind, right=np.eye(2, dtype=np.float32))]
+
+
+@draw_function
 def generalized_normal(
-    key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
+    key: Key, p: Power, shape: Shape = (), dtype: Reals = None, *, out_sharding: Sharding = None
 ) -> Array:
     """Generalized normal distributed numbers: density proportional to exp(-|x|**p).
 
@@ -71,7 +91,11 @@ def generalized_normal(
     >>> weft.random.generalized_normal(weft.random.key(0), 3.0, (2, 3)).shape
     (2, 3)
     """
-    return _generalized_normal((key, p), (shape, dtype), out_sharding)
+    shape = joined_shape(shape, p=p)
+    if is_narrow(dtype):
+        return _narrow_parts(stream_of(key), p, shape, dtype)[0]
+    signs, sizes, p = _parts(stream_of(key), p, shape, dtype)
+    return signs * exp(sizes / p)
 
 
 def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, Any]:
@@ -79,47 +103,30 @@ def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, 
     # The limit of large p is reached long before 1 / p leaves the dtype.
     p = minimum(repeated(full_operand(p, shape, dtype), shape), dtype.type(1e30))
     powers, signs = stream.split()
-    sizes = log_gamma_of(powers, div(dtype.type(1), p), shape, dtype)
+    sizes = log_gamma_of(powers, 1 / p, shape, dtype)
     return draw_signs(signs, shape, dtype), sizes, p
 
 
 def _narrow_parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, Any]:
     """Such numbers in half precision, p and 1 / p, which is divided before it is rounded."""
     powers, signs = stream.split()
-    of = type_of(p)
-    if of.weak_type or of.dtype not in dtypes.FLOATING:
-        p = convert_element_type(p, dtypes.float32)
-    inverse = div(type_of(p).dtype.type(1), p)
-    p, inverse = (repeated(full_operand(x, shape, dtype), shape) for x in (p, inverse))
+    if p.weak_type or p.dtype not in dtypes.FLOATING:
+        p = p.astype(dtypes.float32)
+    p, inverse = (repeated(full_operand(x, shape, dtype), shape) for x in (p, 1 / p))
     sizes = pow(random_gamma_p.bind(key_of(powers), inverse, log_space=False), inverse)
-    sizes = select(eq(inverse, dtype.type(0)), powers.unit(shape, dtype), sizes)
-    return mul(draw_signs(signs, shape, dtype), sizes), p, inverse
+    sizes = select(inverse == 0, powers.unit(shape, dtype), sizes)
+    return draw_signs(signs, shape, dtype) * sizes, p, inverse
 
 
-def _check_power(operation: str, p: Any) -> None:
-    if isinstance(p, (int, float)) and not p > 0:
-        message = f"{operation}: the power p is positive"
-        raise invalid_value(message, operation, "p", p, "a number above 0, or infinity", use=2.0)
-
-
-_check_real = parametric("real numbers", "p")
-
-
-def _check_generalized_normal(operation: str, arrays: Arrays, static: Static) -> Any:
-    _check_power(operation, arrays[1])
-    return _check_real(operation, arrays, (check_shape(operation, static[0]), static[1]))
-
-
-@sampler(_check_generalized_normal)
-def _generalized_normal(key: Any, p: Any, shape: Shape, dtype: Any) -> Any:
-    if is_narrow(dtype):
-        return _narrow_parts(stream_of(key), p, shape, dtype)[0]
-    signs, sizes, p = _parts(stream_of(key), p, shape, dtype)
-    return mul(signs, exp(div(sizes, p)))
-
-
+@draw_function
 def ball(
-    key: Any, d: int, p: Any = 2, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
+    key: Key,
+    d: Length,
+    p: Power = 2,
+    shape: Shape = (),
+    dtype: Reals = None,
+    *,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Points uniformly distributed in the unit ball of dimension `d`: the vectors x whose norm,
     (|x[0]|**p + … + |x[d-1]|**p)**(1 / p), is at most 1.
@@ -136,61 +143,40 @@ def ball(
     >>> points.shape, bool((points**2).sum(-1).max() <= 1)
     ((100, 3), True)
     """
-    return _ball((key, p), (d, shape, dtype), out_sharding)
-
-
-def _check_ball(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    d, shape, dtype = static
-    _check_power(operation, arrays[1])
-    d = _check_length(operation, "d", d)
-    arrays, (shape, dtype) = _check_real(operation, arrays, (check_shape(operation, shape), dtype))
-    return arrays, (d, shape, dtype)
-
-
-def _check_length(operation: str, name: str, value: Any) -> int:
-    """A length that is not negative. Raises WeftTypeError or WeftValueError."""
-    try:
-        found = operator.index(value)
-    except TypeError as error:
-        if isinstance(error, WeftTypeError):
-            raise  # a traced number: the error says what to do
-        message = f"{operation}: {name} is an integer"
-        raise invalid_class(message, operation, name, value, "an integer of 0 or more") from None
-    if found < 0:
-        raise negative_value(operation, name, found)
-    return found
-
-
-@sampler(_check_ball)
-def _ball(key: Any, p: Any, d: int, shape: Shape, dtype: Any) -> Any:
+    shape = joined_shape(shape, p=p)
     first, second = stream_of(key).split()
     whole, axis = (*shape, d), len(shape)
+
+    def along(x: Any) -> Any:
+        return expand_dims(x, [axis])
+
     if is_narrow(dtype):
-        rows = expand_dims(repeated(p, shape), [axis]) if type_of(p).ndim else p
-        x, p, inverse = _narrow_parts(first, rows, whole, dtype)
-        norm = add(total(pow(abs(x), p), axis), exponential_of(second, shape, dtype))
-        return div(x, pow(repeated(expand_dims(norm, [axis]), whole), inverse))
+        x, p, inverse = _narrow_parts(
+            first, along(repeated(p, shape)) if p.ndim else p, whole, dtype
+        )
+        norm = total(pow(abs(x), p), axis) + exponential_of(second, shape, dtype)
+        return x / pow(repeated(along(norm), whole), inverse)
     p = repeated(full_operand(p, shape, dtype), shape)
-    signs, sizes, p = _parts(first, repeated(expand_dims(p, [axis]), whole), whole, dtype)
+    signs, sizes, p = _parts(first, repeated(along(p), whole), whole, dtype)
     radius = log(exponential_of(second, shape, dtype))
     # A sum of exponentials relative to the largest: unless p is 2, terms may be of any size.
-    parts = concatenate([sizes, expand_dims(radius, [axis])], axis)
+    parts = concatenate([sizes, along(radius)], axis)
     largest = stop_gradient(reduce_max(parts, (axis,)))
-    spread = repeated(expand_dims(largest, [axis]), (*shape, d + 1))
-    norm = add(log(reduce_sum(exp(sub(parts, spread)), (axis,))), largest)
-    norm = repeated(expand_dims(norm, [axis]), whole)
-    return mul(signs, exp(div(sub(sizes, norm), p)))
+    relative = exp(parts - repeated(along(largest), (*shape, d + 1)))
+    norm = log(reduce_sum(relative, (axis,))) + largest
+    return signs * exp((sizes - repeated(along(norm), whole)) / p)
 
 
+@draw_function
 def multivariate_normal(
-    key: Any,
-    mean: Any,
-    cov: Any,
-    shape: Any = None,
-    dtype: Any = None,
-    method: str = "cholesky",
+    key: Key,
+    mean: Vectors,
+    cov: Matrices,
+    shape: Shape | None = None,
+    dtype: Reals | None = None,
+    method: Method = "cholesky",
     *,
-    out_sharding: Any = None,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Normally distributed vectors of a mean, of shape (..., n), and a covariance (..., n, n).
 
@@ -213,7 +199,32 @@ def multivariate_normal(
     >>> drawn.shape, bool(abs(jnp.cov(drawn.T) - cov).max() < 0.2)
     ((5000, 2), True)
     """
-    return _multivariate_normal((key, mean, cov), (shape, dtype, method), out_sharding)
+    shape = _batch(mean.shape, cov.shape, shape)
+    if dtype is None:
+        dtype = dtypes.promote(*[(x.dtype, x.weak_type) for x in (mean, cov)])[0]
+        dtype = dtype if dtype in dtypes.FLOATING else dtypes.default_float()
+    wide = computing_dtype(dtype)
+    n = mean.shape[-1]
+    whole = (*shape, n)
+    drawn = draw_normal(stream_of(key), whole, dtype).astype(wide)
+    factor = _factor(cov.astype(wide), method)
+    if factor.ndim == 2:
+        turned = matmul(reshape(drawn, (prod(shape), n)), swapped(factor))
+    else:
+        turned = matmul(repeated(factor, (*whole, n)), expand_dims(drawn, [len(whole)]))
+    return (repeated(mean.astype(wide), whole) + reshape(turned, whole)).astype(dtype)
+
+
+def _batch(mean: Shape, cov: Shape, shape: Shape | None) -> Shape:
+    """The lengths of the result before the last."""
+    if not mean or len(cov) < 2 or cov[-2:] != (mean[-1], mean[-1]):
+        message = "mean has shape (..., n) and cov has shape (..., n, n)"
+        got = f"mean of shape {mean}, cov of shape {cov}"
+        wanted = "a vector and a square matrix of its length, or arrays of those"
+        raise ShapeError(message, got=got, wanted=wanted)
+    rows = {"mean without its last dimension": mean[:-1], "cov without its last two": cov[:-2]}
+    zeros = {name: np.broadcast_to(np.float32(0), lengths) for name, lengths in rows.items()}
+    return joined_shape(shape, **zeros)
 
 
 def _factor(cov: Any, method: str) -> Any:
@@ -225,81 +236,20 @@ def _factor(cov: Any, method: str) -> Any:
     else:
         vectors, values, _ = svd(cov)
     # Rounding may make zero eigenvalues negative; the square root of 0 has no derivative.
-    positive = gt(values, type_of(values).dtype.type(0))
-    one, nothing = (filled(i, type_of(values).shape, type_of(values).dtype) for i in (1, 0))
-    roots = select(positive, sqrt(select(positive, values, one)), nothing)
-    return scaled_columns(vectors, roots)
+    positive = values > 0
+    one, zero = (filled(i, values.shape, values.dtype) for i in (1, 0))
+    return scaled_columns(vectors, select(positive, sqrt(select(positive, values, one)), zero))
 
 
-_METHODS = ("cholesky", "eigh", "svd")
-
-
-def _check_multivariate_normal(
-    operation: str, arrays: Arrays, static: Static
-) -> tuple[Arrays, Static]:
-    key = check_key(operation, arrays[0])
-    mean, cov = (
-        check_parameter(operation, *x) for x in zip(("mean", "cov"), arrays[1:], strict=True)
-    )
-    shape, dtype, method = static
-    if method not in _METHODS:
-        fix = Fix("method", "leave method out", {"method": "cholesky"})
-        raise unknown_option(
-            operation, "method", method, "one of " + ", ".join(map(repr, _METHODS)), fix=fix
-        )
-    own, square = type_of(mean).shape, type_of(cov).shape
-    if not own or len(square) < 2 or square[-2:] != (own[-1], own[-1]):
-        message = f"{operation}: mean has shape (..., n) and cov has shape (..., n, n)"
-        got = f"mean of shape {own}, cov of shape {square}"
-        wanted = "a vector and a square matrix of its length, or arrays of those"
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted)
-    shape = _batch(operation, shape, own[:-1], square[:-2])
-    common = dtypes.default_float
-    if dtype is None:
-        common = functools.partial(_common_float, mean, cov)
-    dtype = check_dtype(operation, dtype, dtypes.FLOATING, common, "real numbers")
-    return (key, mean, cov), (shape, dtype, method)
-
-
-def _common_float(mean: Any, cov: Any) -> Any:
-    pairs = [(type_of(x).dtype, type_of(x).weak_type) for x in (mean, cov)]
-    dtype = dtypes.promote(*pairs)[0]
-    return dtype if dtype in dtypes.FLOATING else dtypes.default_float()
-
-
-def _batch(operation: str, shape: Any, mean: Shape, cov: Shape) -> Shape:
-    holders = (np.broadcast_to(np.float32(0), mean), np.broadcast_to(np.float32(0), cov))
-    names = ("mean without its last dimension", "cov without its last two")
-    return check_shape_of_parameters(operation, shape, names, holders)
-
-
-@sampler(_check_multivariate_normal)
-def _multivariate_normal(
-    key: Any, mean: Any, cov: Any, shape: Shape, dtype: Any, method: str
-) -> Any:
-    wide = computing_dtype(dtype)
-    n = type_of(mean).shape[-1]
-    mean, cov = (convert_element_type(x, wide) for x in (mean, cov))
-    whole = (*shape, n)
-    drawn = convert_element_type(draw_normal(stream_of(key), whole, dtype), wide)
-    factor = _factor(cov, method)
-    if type_of(factor).ndim == 2:
-        turned = matmul(reshape(drawn, (prod(shape), n)), swapped(factor))
-    else:
-        column = expand_dims(drawn, [len(whole)])
-        turned = matmul(repeated(factor, (*whole, n)), column)
-    made = add(repeated(mean, whole), reshape(turned, whole))
-    return convert_element_type(made, dtype)
-
-
+@draw_function
 def orthogonal(
-    key: Any,
-    n: int,
-    shape: Any = (),
-    dtype: Any = None,
-    m: int | None = None,
+    key: Key,
+    n: Length,
+    shape: Shape = (),
+    dtype: Numbers = None,
+    m: Length | None = None,
     *,
-    out_sharding: Any = None,
+    out_sharding: Sharding = None,
 ) -> Array:
     """Orthogonal matrices of shape (n, n), or unitary ones for a complex dtype, each as likely as
     any other (by Haar's measure).
@@ -315,26 +265,10 @@ def orthogonal(
     >>> bool(abs(q @ q.T - jnp.eye(3)).max() < 1e-6)
     True
     """
-    return _orthogonal((key,), (n, shape, dtype, m), out_sharding)
-
-
-_check_random = parametric("real or complex numbers")
-
-
-def _check_orthogonal(operation: str, arrays: Arrays, static: Static) -> tuple[Arrays, Static]:
-    n, shape, dtype, m = static
-    n = _check_length(operation, "n", n)
-    m = n if m is None else _check_length(operation, "m", m)
-    arrays, (shape, dtype) = _check_random(operation, arrays, (shape, dtype))
-    return arrays, (n, shape, dtype, m)
-
-
-@sampler(_check_orthogonal)
-def _orthogonal(key: Any, n: int, shape: Shape, dtype: Any, m: int) -> Any:
-    wide = computing_dtype(dtype)
+    m = n if m is None else m
     long, short = max(n, m), min(n, m)
     drawn = draw_normal(stream_of(key), (*shape, long, short), dtype)
-    q, r = qr(convert_element_type(drawn, wide), full_matrices=False)
+    q, r = qr(drawn.astype(computing_dtype(dtype)), full_matrices=False)
     # Q R with a positive diagonal of R is unique, and its Q is unbiased.
     q = scaled_columns(q, sign(diagonal(part(r, (0, short)))))
-    return convert_element_type(swapped(q) if n < m else q, dtype)
+    return (swapped(q) if n < m else q).astype(dtype)

@@ -12,8 +12,8 @@ from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
 from weft.kinds.checks import broadcast_shape, check_flag, convert, inexact, length_of, promoted
 from weft.numpy.linalg.eigenvalues import eigh
+from weft.random.draw_arguments import check_key
 from weft.random.gaussian import normal
-from weft.random.sampler_arguments import check_key
 from weft.scipy.argument_checks import check_dimensions, wrong_shape, wrong_value
 from weft.scipy.spatial import quaternions
 

@@ -22,10 +22,10 @@ from weft.numpy.linalg import inv
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.triangular_solve import triangular_solve
+from weft.random.draw_arguments import check_key, check_shape
 from weft.random.gaussian import normal
 from weft.random.keys import split
 from weft.random.permutations import choice
-from weft.random.sampler_arguments import check_key, check_shape
 from weft.scipy.argument_checks import not_there
 from weft.scipy.real_functions import operand_type, real_operands
 from weft.scipy.special.error_functions import ndtr_p
