@@ -24,6 +24,7 @@ import numpy as np
 from weft import config, tree
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
+from weft.base.exact_keys import exact_key
 from weft.base.program_caches import BoundedCache, holds_programs
 from weft.base.source import warnings_so_far
 from weft.core.array_value import array_of_value, array_values
@@ -54,6 +55,8 @@ _settings = config.settings
 _trace = current_variable.get
 _ARRAYS = (Array, Tracer)
 _NUMBERS = frozenset({bool, int, float, complex})
+# Those of which there are many.
+_MANY = _NUMBERS - {bool}
 _CONSTANTS = _NUMBERS | {str, type(None)}
 _SEQUENCES = (tuple, list)
 # Calls that are known, of one function. With an argument that is new at each call they would fill
@@ -87,6 +90,7 @@ class ArrayFunction(KnownCalls):
         self.program = program(self._apply, name=name) if program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
+        self.seen = BoundedCache()
         self._learnt = 0
         holds_programs(self)
 
@@ -166,7 +170,7 @@ class ArrayFunction(KnownCalls):
         """The arguments by name, each taken by its kind."""
         form = self.forms.get((len(args), *kwargs))
         if form is None:
-            bound = self.bind(*args, **kwargs)
+            bound = self._bound(args, kwargs)
             form = call_form(self.function, self.kinds, bound, len(args), kwargs)
             self.forms[len(args), *kwargs] = form
         taken = Arguments(form.defaults)
@@ -193,6 +197,9 @@ class ArrayFunction(KnownCalls):
             if not all(isinstance(x, _ARRAYS) for x in values):
                 _replace(taken, names, promote_operands(self.operation, *values))
         return taken
+
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        return self.bind(*args, **kwargs)
 
     def _run(self, taken: dict[str, Any]) -> Any:
         """The body on arguments that are taken, its operands as arrays and brought together."""
@@ -274,7 +281,13 @@ class ArrayFunction(KnownCalls):
         operands: list[Any],
         static: dict[str, Any],
     ) -> None:
-        """Remembers a call whose operands are arrays, or numbers that are part of it."""
+        """Remembers a call whose operands are arrays, or numbers that are part of it. One with
+        numbers is remembered when they come again: they may be new at each call."""
+        given = (*args, *kwargs.values())
+        numbers = tuple([exact_key(x) for x in given if type(x) in _MANY])
+        if numbers and numbers not in self.seen:
+            self.seen[numbers] = True
+            return
         named = sorted(kwargs)
         # The arrays that are passed, and the parameters that they are passed for.
         leaves: list[Any] = []

@@ -467,7 +467,14 @@ def _shifts(value: Any, call: Arguments) -> tuple[Any, ...]:
         several = (value,) if type_of(value).ndim == 0 else (*value,)
     check_arrays(call.operation, *several, argument=call.name)
     whole = (int, np.integer, np.bool_, np.ndarray)
-    return tuple([int(x) if isinstance(x, whole) else x for x in several])
+    shifts = [int(x) if isinstance(x, whole) else x for x in several]
+    # Shifts that are equal but for whole turns are one program.
+    axes, shape = call["axis"], call.type.shape
+    lengths = (call.type.size,) if axes is None else tuple(shape[axis] for axis in axes)
+    if len(lengths) != len(shifts):
+        return tuple(shifts)
+    pairs = zip(shifts, lengths, strict=True)
+    return tuple([x % n if isinstance(x, int) and n else x for x, n in pairs])
 
 
 def _rolled_axes(value: Any, call: Arguments) -> tuple[int, ...]:
@@ -476,7 +483,7 @@ def _rolled_axes(value: Any, call: Arguments) -> tuple[int, ...]:
 
 
 _shift_kind = _required(_shifts, "an integer or several, known or not", ("text",), 1)
-Shifts = Annotated[Any, dataclasses.replace(_shift_kind, static=False, fixed=True)]
+Shifts = Annotated[Any, dataclasses.replace(_shift_kind, static=False, fixed=True, late=True)]
 RolledAxes = Annotated[Any, Kind(_rolled_axes, "an axis, or several, also again", (99, 0.5))]
 
 

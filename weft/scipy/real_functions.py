@@ -8,7 +8,6 @@ computed in float32 and returned in its own dtype.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
@@ -17,7 +16,6 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_class, invalid_dtype, invalid_value
 from weft.arrays.conversion import scalar_array
-from weft.base.program_caches import BoundedCache
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
@@ -173,23 +171,18 @@ class RealFunction(ArrayFunction):
 
     of_complex: Callable[..., Any] | None = None
 
-    def __init__(self, body: Callable[..., Any], chapter: str) -> None:
-        super().__init__(body, chapter=chapter)
-        self.seen = BoundedCache()
-
     def given(self, taken: dict[str, Any]) -> dict[str, Any]:
         """The operands by name, without those that are None."""
         return {name: taken[name] for name in self.operand_names if taken[name] is not None}
 
-    def _form(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         try:
-            inspect.signature(self.function).bind(*args, **kwargs)
+            return super()._bound(args, kwargs)
         except TypeError as error:
-            message = f"{self.operation}: {error}"
+            message = str(error).removeprefix(f"{self.function.__name__}() ")
             got = f"{len(args)} arguments and the keywords {sorted(kwargs)}"
             wanted = f"the arguments {', '.join(self.kinds)}"
-            raise WeftTypeError(message, operation=self.operation, got=got, wanted=wanted) from None
-        return super()._form(args, kwargs)
+            raise WeftTypeError(message, got=got, wanted=wanted) from None
 
     def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         taken = super()._taken(args, kwargs)
@@ -202,17 +195,6 @@ class RealFunction(ArrayFunction):
             values = [_scalar(x, dtype, weak, self.operation) for x in values]
         taken.update(zip(given, values, strict=True))
         return taken
-
-    def _learn(
-        self, program: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *call: Any
-    ) -> None:
-        # A call with numbers is remembered when it comes again: they may be new at each call.
-        passed = (*args, *kwargs.values())
-        numbers = tuple([(type(x), x) for x in passed if type(x) in (bool, int, float, complex)])
-        if numbers and numbers not in self.seen:
-            self.seen[numbers] = True
-        else:
-            super()._learn(program, args, kwargs, *call)
 
 
 class ElementwiseFunction(RealFunction):
@@ -230,7 +212,7 @@ class ElementwiseFunction(RealFunction):
     def __init__(
         self, formula: Callable[..., Any], chapter: str, of_complex: Any, then: Any
     ) -> None:
-        super().__init__(formula, chapter)
+        super().__init__(formula, chapter=chapter)
         self.of_complex, self.then = of_complex, then
         self.formula, self.body = self.body, self.applied
 
@@ -273,4 +255,4 @@ def elementwise(
 
 def real_function(chapter: str) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
     """Makes a function of real arrays of any shapes from a body, as `array_function` does."""
-    return lambda body: cast(Any, RealFunction(body, chapter))
+    return lambda body: cast(Any, RealFunction(body, chapter=chapter))
