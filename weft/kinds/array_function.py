@@ -257,8 +257,12 @@ class ArrayFunction(KnownCalls):
                 rows.insert(at, (name, None, (value,)))
         operands = [x for _, _, values in rows for x in values]
         static = {"names": tuple([(name, count) for name, count, _ in rows]), **taken}
-        out = program(*operands, **static)
-        if known and _trace(None) is None and not _settings().looks_at_results:
+        if _trace(None) is not None:
+            return program(*operands, **static)
+        # Executables are found by the signatures of arrays.
+        arrays = [as_array(x) if type(x) in _NUMBERS else x for x in operands]
+        out = program(*arrays, **static)
+        if known and not _settings().looks_at_results:
             self._learn(program, args, kwargs, operands, static)
         return out
 
