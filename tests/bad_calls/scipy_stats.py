@@ -20,7 +20,7 @@ CALLS = [
     BadCall("norm.pdf", lambda: norm.pdf(X, size=2), WeftTypeError, ("size", "x, loc, scale")),
     BadCall("norm.cdf", lambda: norm.cdf(Z), DTypeError, ("x of type c64[3]",)),
     BadCall("norm.logsf", lambda: norm.logsf(X, M), ShapeError, ("(4,), (3, 5)",)),
-    BadCall("norm.ppf", lambda: norm.ppf(x=0.5), WeftTypeError, ("'q'",)),
+    BadCall("norm.ppf", lambda: norm.ppf(x=0.5), WeftTypeError, ("'x'", "arguments q")),
     BadCall("gamma.logpdf", lambda: stats.gamma.logpdf(X), WeftTypeError, ("missing", "'a'")),
     BadCall("beta.cdf", lambda: stats.beta.cdf(X, 1, Z), DTypeError, ("b of type c64[3]",)),
     BadCall("t.pdf", lambda: stats.t.pdf(X, "3"), WeftTypeError, ("df is a str",)),

@@ -30,7 +30,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
 # Calls that were made once. One with ever new arguments is not worth watching.
 _MOST_CALLS = 4096
-_LEAF = tree.structure(0)
 
 
 class PrimitiveFunction(ArrayFunction):
@@ -85,7 +84,7 @@ def _call(
     kept = [numbers.get(id(x._buffer), -1) for x in operands]
     if program is None or result is not out or {*kept} != {*range(len(leaves))}:
         return None
-    return CompiledCall(program, [], kept, types, _LEAF)
+    return CompiledCall(program, [], kept, types, tree.structure(0))
 
 
 def _first(leaves: Sequence[Any]) -> Any:

@@ -143,7 +143,8 @@ def binder(function: Any) -> Callable[..., tuple[Any, ...]]:
     elif code.co_kwonlyargcount:
         parts += ["*", *names[by_position:]]
     made = eval(f"lambda {', '.join(parts)}: ({', '.join(names)},)")
-    named = made.__code__.replace(co_name=code.co_name, co_qualname=code.co_qualname)
+    names_of = {"co_name": function.__name__, "co_qualname": function.__qualname__}
+    named = made.__code__.replace(**names_of)
     binder = types.FunctionType(named, {}, code.co_name, function.__defaults__)
     binder.__kwdefaults__ = function.__kwdefaults__
     return binder

@@ -25,6 +25,7 @@ from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
 from weft.kinds.arguments import NEVER
+from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import log, sqrt
 from weft.ops.elementwise.arithmetic import max as maximum
@@ -98,8 +99,8 @@ def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Callabl
     def step(state: Arrays) -> Arrays:
         bits, k, done = state
         following, first, second = Stream(generator, bits).split(3)
-        u = first.unit(shape, uniforms).astype(_double) - 0.5
-        drawn, accepted = attempt(u, second.unit(shape, uniforms).astype(_double))
+        u = convert(first.unit(shape, uniforms), _double) - 0.5
+        drawn, accepted = attempt(u, convert(second.unit(shape, uniforms), _double))
         return following.bits, select(accepted, drawn, k), done | accepted
 
     start = (stream.bits, filled(-1, shape, _double), repeated(~_some(needed), shape))
@@ -162,7 +163,7 @@ def poisson(
     few = (lam < _MANY) | (lam != lam)
     infinite = lam == np.inf
     many = ~(few | infinite)
-    arrivals = _arrivals(stream, _where(few, lam, 0.0).astype(_single), shape)
+    arrivals = _arrivals(stream, convert(_where(few, lam, 0.0), _single), shape)
     k = select(few, arrivals, _poisson_by_rejection(stream, _where(many, lam, 1e5), many))
     k = _where(lam != 0, k, 0.0)
     return _as_integers(_where(~infinite, k, np.inf), dtype)
@@ -208,7 +209,7 @@ def _as_integers(x: Any, dtype: Any) -> Any:
     last = int(info.max)
     # 2**63 - 1 is no double; numbers from 2**63 on are replaced after the conversion.
     over = x >= np.float64(last)
-    whole = maximum(_where(~over, x, 0.0), np.float64(int(info.min))).astype(dtype)
+    whole = convert(maximum(_where(~over, x, 0.0), np.float64(int(info.min))), dtype)
     return select(over, filled(last, whole.shape, dtype), whole)
 
 
@@ -236,7 +237,7 @@ def binomial(key: Key, n: Real, p: Real, shape: Joined = None, dtype: Reals = No
     (dtype('float32'), True)
     """
     n = stop_gradient(repeated(full_operand(n, shape, _double), shape))
-    return _binomial_of(stream_of(key), n, _probability(p, shape), shape).astype(dtype)
+    return convert(_binomial_of(stream_of(key), n, _probability(p, shape), shape), dtype)
 
 
 def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
@@ -292,12 +293,12 @@ def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
     known = ~(wrong | infinite)
     q = _where(known, select(rare, p, 1 - p), 0.01)
     n = _where(known, n, 0.0)
-    short = n.astype(p.dtype)
+    short = convert(n, p.dtype)
     few = short * q <= _MANY
     many = ~few
     counted = _failures_between(stream, _where(few, short, 0.0), q, shape)
     drawn = _binomial_by_rejection(
-        stream, _where(many, n, 1e4), _where(many, q, 0.5).astype(_double), many, p.dtype
+        stream, _where(many, n, 1e4), convert(_where(many, q, 0.5), _double), many, p.dtype
     )
     k = select(few, counted, drawn)
     k = select(rare, k, n - k)
@@ -352,7 +353,7 @@ def multinomial(
     n = stop_gradient(repeated(full_operand(n, rows, _double), rows))
     p = move_dim(_probability(p, shape), len(rows), 0, outcomes)
     if outcomes == 0:
-        return move_dim(p.astype(dtype), 0, len(rows), 0)
+        return move_dim(convert(p, dtype), 0, len(rows), 0)
     rest = cumsum(p, 0, reverse=True)
     share = p / _where(rest != 0, rest, 1.0)
     share = minimum(maximum(share, p.dtype.type(0)), p.dtype.type(1))
@@ -364,4 +365,4 @@ def multinomial(
         return remaining - k, k
 
     counts = scan(outcome, n, (keys, share), unroll=unroll)[1]
-    return move_dim(counts.astype(dtype), 0, len(rows), outcomes)
+    return move_dim(convert(counts, dtype), 0, len(rows), outcomes)

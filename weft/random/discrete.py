@@ -14,6 +14,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.kinds.arguments import Flag
+from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments
 from weft.ops.elementwise.arithmetic import log
 from weft.ops.elementwise.elementary import log1p
@@ -109,11 +110,11 @@ def categorical(
     whole = (*batch[:axis], n, *batch[axis:])
     if replace:
         whole = (*draws, *whole)
-    noisy = gumbel_of(stream, whole, dtype, mode) + repeated(logits.astype(dtype), whole)
+    noisy = gumbel_of(stream, whole, dtype, mode) + repeated(convert(logits, dtype), whole)
     if replace:
         return argmax(noisy, axis + lead, integer)
     places = top_k(move_dim(noisy, axis, len(batch), n), count)[1]
-    return move_dim(places, len(batch), 0, count).reshape(shape).astype(integer)
+    return convert(move_dim(places, len(batch), 0, count).reshape(shape), integer)
 
 
 @draw_function
@@ -141,4 +142,4 @@ def geometric(
     # The uniform number may be 0, whose logarithm is infinite; it is replaced by 1.
     x = select(x == 0, repeated(real.type(1), shape), x)
     failures = floor(log(x) / log1p(-full_operand(p, shape, real)))
-    return (failures + 1).astype(dtype)
+    return convert(failures + 1, dtype)

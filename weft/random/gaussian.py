@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.kinds.arguments import NEVER, Flag
-from weft.kinds.checks import computing_dtype
+from weft.kinds.checks import computing_dtype, convert
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import exp, sqrt
 from weft.ops.elementwise.arithmetic import max as maximum
@@ -163,14 +163,14 @@ def _tailed_normal(stream: Stream, lower: Any, upper: Any, shape: Shape, dtype: 
     wide = computing_dtype(dtype)
     # Terms of the bounds alone are computed once where both have no dimensions.
     own = shape if lower.shape or upper.shape else ()
-    lower, upper = (repeated(x, own).astype(wide) for x in (lower, upper))
+    lower, upper = (convert(repeated(x, own), wide) for x in (lower, upper))
     above, below = in_upper_tail(lower), in_lower_tail(upper)
     tail = above | below
     one, two = (filled(x, own, wide) for x in (1, 2))
     root_two = wide.type(math.sqrt(2))
     low = erf(select(tail, -one, lower) / root_two)
     high = erf(select(tail, one, upper) / root_two)
-    chance = stream.unit(shape, dtype).astype(wide)
+    chance = convert(stream.unit(shape, dtype), wide)
     drawn = erf_inv(maximum(low, chance * (high - low) + low)) * root_two
 
     def with_tails(chance: Any, lower: Any, upper: Any, drawn: Any) -> Any:
@@ -183,7 +183,7 @@ def _tailed_normal(stream: Stream, lower: Any, upper: Any, shape: Shape, dtype: 
     # Bounds are seldom in a tail, and the formula for tails costs several times as much.
     some = reduce_or(tail, tuple(range(len(own))))
     drawn = cond(some, with_tails, lambda *known: known[3], chance, lower, upper, drawn)
-    drawn, lower, upper = (x.astype(dtype) for x in (drawn, lower, upper))
+    drawn, lower, upper = (convert(x, dtype) for x in (drawn, lower, upper))
     return _between(lower, upper, drawn, dtype)
 
 
@@ -224,8 +224,8 @@ def maxwell(
 def _maxwell_of(stream: Stream, shape: Shape, dtype: Any) -> Any:
     x = normal_of(stream, (*shape, 3), dtype)
     # Narrow dtypes are summed in float32.
-    x = x.astype(dtypes.float32) if dtype.itemsize < 4 else x
-    return sqrt((x * x).sum(len(shape))).astype(dtype)
+    x = convert(x, dtypes.float32) if dtype.itemsize < 4 else x
+    return convert(sqrt((x * x).sum(len(shape))), dtype)
 
 
 @draw_function

@@ -20,6 +20,7 @@ from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.kinds.arguments import NEVER
+from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.extended_dtypes import KeyDType, clone_key
@@ -193,7 +194,7 @@ def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
 
 def _key_of(seed: Any, *, generator: Generator, typed: bool) -> Any:
     if seed.dtype == dtypes.bool_:
-        seed = seed.astype(dtypes.uint32)
+        seed = convert(seed, dtypes.uint32)
     bits = generator.seed(seed)
     return extended_dtypes.wrap_key_bits(bits, generator.dtype) if typed else bits
 
@@ -248,7 +249,7 @@ def fold_in(key: Any, data: Any) -> Array:
 @draw_function
 def _fold_in(key: UnusedKey, data: Word) -> Array:
     stream = stream_of(key)
-    return _like(key, stream.generator.fold_in(stream.bits, data.astype(dtypes.uint32)))
+    return _like(key, stream.generator.fold_in(stream.bits, convert(data, dtypes.uint32)))
 
 
 def clone(key: Any) -> Array:

@@ -17,6 +17,7 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.arguments import NEVER, Flag
+from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import log
 from weft.ops.indexing.creation import iota
@@ -209,10 +210,10 @@ def _check_choice(count: int, shape: Shape, replace: bool, p: Any) -> None:
 
 def _weighted(stream: Stream, p: Any, draws: int, replace: bool, mode: str) -> Any:
     """Positions in a vector of probabilities."""
-    p = p.astype(p.dtype if p.dtype in dtypes.FLOATING else dtypes.default_float())
+    p = convert(p, p.dtype if p.dtype in dtypes.FLOATING else dtypes.default_float())
     if not replace:
         noisy = gumbel_of(stream, p.shape, p.dtype, mode) + log(p)
-        return top_k(noisy, draws)[1].astype(dtypes.default_int())
+        return convert(top_k(noisy, draws)[1], dtypes.default_int())
     sums = cumsum(p)
     total = reshape(slice_in_dim(sums, p.size - 1, p.size), ())
     # Not the uniform number but 1 minus it, which may be 1 and is never 0: so an element of
@@ -230,5 +231,5 @@ def _number_below(increasing: Any, x: Any) -> Any:
         last = expand_dims(larger - 1, [1])
         value = gather(increasing, last, GatherDimensionNumbers((), (0,), (0,)), (1,), mode="clip")
         more = (value < x) & (larger <= n)
-        count = count + more.astype(index) * (1 << bit)
+        count = count + convert(more, index) * (1 << bit)
     return count

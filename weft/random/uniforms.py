@@ -12,6 +12,7 @@ from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
+from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.arithmetic import min as minimum
@@ -171,17 +172,17 @@ def randint(
     low = full_operand(_clipped(minval, first, last), shape, drawn)
     high = full_operand(_clipped(maxval, first, min(last + 1, most)), shape, drawn)
     unsigned = np.dtype(f"uint{8 * drawn.itemsize}")
-    span = _select(high <= low, unsigned.type(1), (high - low).astype(unsigned))
+    span = _select(high <= low, unsigned.type(1), convert(high - low, unsigned))
     if int(dtypes.iinfo(maxval.dtype).max) > most:
         # The largest integer is among those drawn, if there are others.
         beyond = maxval > maxval.dtype.type(most)
         beyond = repeated(beyond, shape) if beyond.shape else beyond
         span = _select(beyond & (high > low), span + 1, span)
-    return (_below(stream_of(key), shape, span).astype(drawn) + low).astype(dtype)
+    return convert(convert(_below(stream_of(key), shape, span), drawn) + low, dtype)
 
 
 def _as_integers(x: Any) -> Any:
-    return x if x.dtype in dtypes.INTEGER else x.astype(dtypes.default_int())
+    return x if x.dtype in dtypes.INTEGER else convert(x, dtypes.default_int())
 
 
 def _clipped(x: Any, first: int, last: int) -> Any:
@@ -207,7 +208,7 @@ def _select(pred: Any, on_true: Any, on_false: Any) -> Any:
 def integers_below(stream: Stream, shape: Shape, dtype: Any, limit: int) -> Any:
     """Integers in [0, limit), where the limit is positive and fits the dtype."""
     unsigned = np.dtype(f"uint{8 * dtype.itemsize}")
-    return _below(stream, shape, unsigned.type(limit)).astype(dtype)
+    return convert(_below(stream, shape, unsigned.type(limit)), dtype)
 
 
 def _below(stream: Stream, shape: Shape, span: Any) -> Any:
@@ -230,8 +231,8 @@ def _remainder(x: Any, span: Any) -> Any:
     # Processors divide vectors of floating-point numbers and not of integers: six times faster. The
     # quotient is exact: before it is rounded it is no nearer to the next integer than 1 / span,
     # which 53 bits tell apart. Where the span is 0 the quotient is not used.
-    quotient = x.astype(dtypes.float64) / convert_element_type(span, dtypes.float64)
-    return x - quotient.astype(dtypes.uint32) * span
+    quotient = convert(x, dtypes.float64) / convert_element_type(span, dtypes.float64)
+    return x - convert(quotient, dtypes.uint32) * span
 
 
 @draw_function
@@ -282,4 +283,4 @@ def rademacher(
 def draw_signs(stream: Stream, shape: Shape, dtype: Any) -> Any:
     """-1 or 1 with equal chance."""
     heads = stream.unit(shape, dtypes.default_float()) < 0.5
-    return heads.astype(dtype) * dtype.type(2) - dtype.type(1)
+    return convert(heads, dtype) * dtype.type(2) - dtype.type(1)

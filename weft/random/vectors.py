@@ -19,7 +19,7 @@ from weft.argument_errors import invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.errors import Fix, ShapeError
 from weft.kinds.arguments import NEVER, Length
-from weft.kinds.checks import computing_dtype
+from weft.kinds.checks import computing_dtype, convert
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import abs, exp, log, sign, sqrt
 from weft.ops.elementwise.arithmetic import min as minimum
@@ -111,7 +111,7 @@ def _narrow_parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any
     """Such numbers in half precision, p and 1 / p, which is divided before it is rounded."""
     powers, signs = stream.split()
     if p.weak_type or p.dtype not in dtypes.FLOATING:
-        p = p.astype(dtypes.float32)
+        p = convert(p, dtypes.float32)
     p, inverse = (repeated(full_operand(x, shape, dtype), shape) for x in (p, 1 / p))
     sizes = pow(random_gamma_p.bind(key_of(powers), inverse, log_space=False), inverse)
     sizes = select(inverse == 0, powers.unit(shape, dtype), sizes)
@@ -206,13 +206,13 @@ def multivariate_normal(
     wide = computing_dtype(dtype)
     n = mean.shape[-1]
     whole = (*shape, n)
-    drawn = draw_normal(stream_of(key), whole, dtype).astype(wide)
-    factor = _factor(cov.astype(wide), method)
+    drawn = convert(draw_normal(stream_of(key), whole, dtype), wide)
+    factor = _factor(convert(cov, wide), method)
     if factor.ndim == 2:
         turned = matmul(reshape(drawn, (prod(shape), n)), swapped(factor))
     else:
         turned = matmul(repeated(factor, (*whole, n)), expand_dims(drawn, [len(whole)]))
-    return (repeated(mean.astype(wide), whole) + reshape(turned, whole)).astype(dtype)
+    return convert(repeated(convert(mean, wide), whole) + reshape(turned, whole), dtype)
 
 
 def _batch(mean: Shape, cov: Shape, shape: Shape | None) -> Shape:
@@ -268,7 +268,7 @@ def orthogonal(
     m = n if m is None else m
     long, short = max(n, m), min(n, m)
     drawn = draw_normal(stream_of(key), (*shape, long, short), dtype)
-    q, r = qr(drawn.astype(computing_dtype(dtype)), full_matrices=False)
+    q, r = qr(convert(drawn, computing_dtype(dtype)), full_matrices=False)
     # Q R with a positive diagonal of R is unique, and its Q is unbiased.
     q = scaled_columns(q, sign(diagonal(part(r, (0, short)))))
-    return (swapped(q) if n < m else q).astype(dtype)
+    return convert(swapped(q) if n < m else q, dtype)
