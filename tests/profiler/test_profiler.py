@@ -6,6 +6,7 @@ come after it shall not have it behind them.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -23,6 +24,7 @@ def test_the_profiler_in_a_process_of_its_own():
     found = subprocess.run(
         [*command, str(FOLDER / "profiler_cases.py")],
         cwd=FOLDER.parent,
+        env={**os.environ, "WEFT_TEST_TIER": "all"},
         capture_output=True,
         text=True,
         timeout=300,

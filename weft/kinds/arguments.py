@@ -93,6 +93,11 @@ def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
     raise invalid_type(message, call.operation, call.name, value, "a tuple or list of arrays")
 
 
+def _each(value: Any, call: Arguments) -> tuple[Any, ...]:
+    values = _one_or_several(value, call)
+    return tuple([user_value(x) if isinstance(x, np.generic) else x for x in values])
+
+
 def common(operation: str, values: list[Any]) -> Sequence[Any]:
     """Brings operands to the dtype that they promote to."""
     return promoted(operation, *values)
@@ -227,17 +232,14 @@ Promoted = Annotated[ArrayLike, promoted_kind]
 # Those of one call get the real or complex dtype that they promote to.
 Inexact = Annotated[ArrayLike, dataclasses.replace(promoted_kind, together=_common_inexact)]
 _sequence_kind = Kind(
-    _one_or_several,
-    "a sequence of arrays",
-    (1, "text"),
-    (_matrix, _matrix),
-    static=False,
-    plain=NEVER,
+    _each, "a sequence of arrays", (1, "text"), (_matrix, _matrix), static=False, plain=NEVER
 )
 Operands = Annotated[Any, _sequence_kind]
 # Those of `*name`.
 EachOperand = Annotated[Any, dataclasses.replace(_sequence_kind, wrong=operand_kind.wrong)]
-PromotedOperands = Annotated[Any, dataclasses.replace(_sequence_kind, together=common)]
+PromotedOperands = Annotated[
+    Any, dataclasses.replace(_sequence_kind, take=_one_or_several, together=common)
+]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]

@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
-from weft.core.types import type_of
+from weft.core.types import type_of, user_value
 from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.kinds.arguments import (
     NEVER,
@@ -64,7 +64,9 @@ __all__ = [
 def _variables(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, first=call.position)
     dtype = call["dtype"]
-    return value if dtype is None else number_for(call.operation, value, dtype)
+    if dtype is not None:
+        return number_for(call.operation, value, dtype)
+    return user_value(value) if isinstance(value, np.generic) else value
 
 
 # NumPy arrays keep the digits that `dtype` can hold.
