@@ -41,7 +41,7 @@ __all__ = [
     "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Function", "Inexact",
     "Integer", "Length", "Mask", "NamedAxes", "NoEffect", "NoSharding", "Number", "OneAxis",
     "Operand", "Operands", "Out", "Passed", "Precision", "Promoted", "PromotedOperands", "Shape",
-    "Stored", "choice", "common", "of_rank", "operand_kind", "promoted_kind", "refused",
+    "Stored", "choice", "common", "copied", "of_rank", "operand_kind", "promoted_kind", "refused",
     "take_dtype", "take_number",
 ]  # fmt: skip
 
@@ -195,6 +195,18 @@ def _out(value: Any, call: Arguments) -> None:
 
 def _no_sharding(value: Any, call: Arguments) -> None:
     refuse_sharding(call.operation, value)
+
+
+def copied(why: str, fix: str) -> Kind:
+    """The kind of `copy`, which is True: arrays do not share memory."""
+
+    def take(value: Any, call: Arguments) -> bool:
+        check_flag(value, call.operation, call.name)
+        if not value:
+            raise not_taken(call.operation, call.name, value, why, fix, True)
+        return True
+
+    return Kind(take, "True", (False, "no"), plain=frozenset((True,)))
 
 
 def refused(why: str, fix: str) -> Kind:

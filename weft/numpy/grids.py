@@ -7,14 +7,12 @@ from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
 from weft import config, dtypes
-from weft.argument_errors import not_taken
 from weft.arrays.array import Array
 from weft.errors import ShapeError
 from weft.interpreters.staging import function_name
-from weft.kinds.arguments import DType, EachOperand, Flag, Integer, Shape, choice
+from weft.kinds.arguments import DType, EachOperand, Flag, Integer, Shape, choice, copied
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import check_flag, shape_of
-from weft.kinds.kind import Arguments, Kind
+from weft.kinds.checks import shape_of
 from weft.numpy.vectorizing import mapped
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.structural.shape import broadcast_in_dim
@@ -22,18 +20,8 @@ from weft.ops.structural.shape import broadcast_in_dim
 __all__ = ["fromfunction", "meshgrid"]
 
 R = TypeVar("R")
-
-
-def _copied(value: Any, call: Arguments) -> bool:
-    check_flag(value, call.operation, call.name)
-    if not value:
-        why = "arrays do not share memory"
-        fix = "leave it out; sparse=True makes arrays that are as small as views"
-        raise not_taken(call.operation, call.name, value, why, fix, True)
-    return True
-
-
-Copied = Annotated[bool, Kind(_copied, "True", (False, "no"), plain=frozenset((True,)))]
+_FIX = "leave it out; sparse=True makes arrays that are as small as views"
+Copied = Annotated[bool, copied("arrays do not share memory", _FIX)]
 Indexing = Annotated[str, choice("xy", "ij")]
 
 

@@ -13,13 +13,13 @@ from typing import Annotated, Any, cast
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, not_taken, refusal
+from weft.argument_errors import invalid_type, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.kinds.arguments import NEVER, Flag, Operand, Out, operand_kind
+from weft.kinds.arguments import NEVER, Flag, Operand, Out, copied, operand_kind
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import broadcasted, check_flag, convert, inexact
+from weft.kinds.checks import broadcasted, convert, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.numpy.elementwise import constant, filled, same, together
@@ -249,16 +249,8 @@ isneginf: Unary = unary(
 )
 
 
-def _copied(value: Any, call: Arguments) -> bool:
-    check_flag(value, call.operation, call.name)
-    if not value:
-        why = "arrays do not change in place"
-        fix = "leave it out and use the result: x = nan_to_num(x)"
-        raise not_taken(call.operation, call.name, value, why, fix, True)
-    return True
-
-
-Copied = Annotated[bool, Kind(_copied, "True", (False, "no"), plain=frozenset((True,)))]
+_FIX = "leave it out and use the result: x = nan_to_num(x)"
+Copied = Annotated[bool, copied("arrays do not change in place", _FIX)]
 # A number is part of the program.
 Replacement = Annotated[Any, dataclasses.replace(operand_kind, fixed=True)]
 
