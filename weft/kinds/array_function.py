@@ -375,6 +375,7 @@ class ArrayFunction(KnownCalls):
         """Drops all calls and executables."""
         self.forget_calls()
         self.recordings.clear()
+        self.seen.clear()
         self._learnt = 0
 
 

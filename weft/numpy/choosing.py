@@ -45,7 +45,7 @@ from weft.kinds.checks import (
 )
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
-from weft.numpy.joining import static_array
+from weft.numpy.joining import static_array, take_listed
 from weft.numpy.reductions import boolean
 from weft.numpy.taking import take, take_axis, wrapped
 from weft.ops.elementwise.arithmetic import div, rem, sub
@@ -252,10 +252,6 @@ def argwhere(a: Operand, *, size: Length | None = None, fill_value: FillValues =
     return concatenate([p.reshape(*p.shape, 1) for p in places], 1)
 
 
-def _condition(value: Any, call: Arguments) -> Any:
-    return operand(call.operation, np.asarray(value) if isinstance(value, (list, tuple)) else value)
-
-
 def _fill(value: Any, call: Arguments) -> Any:
     value = take_number(value, call)
     check_fill(value, call["size"], call.operation)
@@ -266,7 +262,7 @@ def _axis_of_a(value: Any, call: Arguments) -> int:
     return axis_of(value, type_of(call["a"]).ndim, call.operation)
 
 
-_condition_kind = Kind(_condition, "booleans", ("text",), [True, False, True], plain=NEVER)
+_condition_kind = Kind(take_listed, "booleans", ("text",), [True, False, True], plain=NEVER)
 # Not an operand: if its values are known, they decide the shape.
 Condition = Annotated[ArrayLike, _condition_kind]
 AxisOfA = Annotated[Any, Kind(_axis_of_a, "an axis, or None for the flattened array", (99, 0.5))]

@@ -465,13 +465,14 @@ def _repetitions(value: Any, call: Arguments) -> tuple[int, ...]:
     return counts
 
 
-def _counts(value: Any, call: Arguments) -> Any:
+def take_listed(value: Any, call: Arguments) -> Any:
+    """An operand that may be a list of numbers, too."""
     return operand(call.operation, np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
 
 _COUNTS = "an integer of 0 or more, or one for each element"
 # Not an operand: if its values are known, they decide the shape.
-Counts = Annotated[Any, Kind(_counts, _COUNTS, ("text",), 2, plain=NEVER)]
+Counts = Annotated[Any, Kind(take_listed, _COUNTS, ("text",), 2, plain=NEVER)]
 _REPETITIONS = "an integer of 0 or more, or several"
 Repetitions = Annotated[Any, Kind(_repetitions, _REPETITIONS, ("text", 0.5, -1), 2, plain=NEVER)]
 
