@@ -222,7 +222,7 @@ def test_what_is_compiled_is_right(fault: Fault) -> None:
 def test_fault_is_where_it_is_recorded(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     if fault.name == "exp of NaN around" and version >= (0, 12):
         pytest.skip("the memory that nobody has written may hold NaN, by chance")
-    monkeypatch.setattr(pjrt_executable, "mended", lambda module, partitions: module)
+    monkeypatch.setattr(pjrt_executable, "mended", lambda module, partitions, platform: module)
     weft.clear_caches()
     try:
         f = weft.jit(lambda *operands: fault.program(*operands))
@@ -246,7 +246,7 @@ import numpy as np
 import weft
 from weft.runtime.backends import pjrt_executable
 if sys.argv[1] == "raw":
-    pjrt_executable.mended = lambda module, partitions: module
+    pjrt_executable.mended = lambda module, partitions, platform: module
 x = np.ones((3, 1, 2, 2, 8, 8, 8), np.float32)
 print(float(weft.jit(lambda a, b: (a * b).sum(3))(x, x)[0, 0, 0, 0, 0, 0]))
 """

@@ -36,6 +36,7 @@ PLACES = {
     "copies": NamedSharding(MESH, P()),
     "turned": NamedSharding(TURNED, P("i", "j")),
     "line": NamedSharding(LINE, P(None, "k")),
+    "rows of a line": NamedSharding(LINE, P("k")),
     "one device": NamedSharding(ONE, P("i")),
     "tiles": TiledSharding(DEVICES, [[[3], [1], [0], [2]], [[7], [6], [5], [4]]]),
 }
@@ -657,3 +658,48 @@ def test_parts_of_what_is_padded(name):
     }[name]  # fmt: skip
     found = weft.jit(CUT[name])(on(NamedSharding(MESH, P("i")), x))
     np.testing.assert_array_equal(np.asarray(found), want)
+
+
+# Each is a program of NumPy, of 8 or of 2 and 4 rows, one on each device: a broadcast, a change of
+# the shape after it, and elements that move between devices.
+REPEATED = {
+    "tile": lambda np, x: np.tile(x[:, None], (1, 2, 1))[::-1],
+    "tile, part": lambda np, x: np.tile(x[1:, None], (1, 2, 1))[::-1],
+    "of one before": lambda np, x: np.broadcast_to(x[:, :1], (8, 3))[None][:, ::-1],
+    "of one added": lambda np, x: np.flip(np.broadcast_to(x[:, :1], (8, 3)).reshape(1, 8, 3), 1),
+    "of one dropped": lambda np, x: np.broadcast_to(x[None, :, :1], (1, 8, 3)).reshape(8, 3)[::-1],
+    "elementwise": lambda np, x: (np.broadcast_to(-x[None], (4, 8, 2)) * 2).reshape(1, 4, 8, 2)[
+        :, :, ::-1
+    ],
+    "transposed": lambda np, x: (
+        np.broadcast_to(x[:, None], (8, 4, 2)).transpose(1, 0, 2).reshape(4, 1, 8, 2)[:, :, ::-1]
+    ),
+    "elementwise after": lambda np, x: (-np.broadcast_to(x[None, :, :1], (1, 8, 3))[0])[::-1],
+    "repeat": lambda np, x: np.repeat(x[None, :, :1], 3, 2).reshape(8, 1, 3)[::-1],
+    "padded": lambda np, x: np.tile(x[:5, None], (1, 3, 1))[::-1],
+    "rolled": lambda np, x: np.roll(np.broadcast_to(x[None, :, :1], (1, 8, 3)).reshape(8, 3), 3, 0),
+    "two to one": lambda np, x: np.tile(x.reshape(2, 4, 2)[:, :, None], (1, 1, 3, 1)).reshape(
+        8, 3, 2
+    )[::-1],
+}
+
+
+@pytest.mark.parametrize("place", ["rows of a line", "one dimension over two axes", "rows"])
+def test_what_is_repeated_and_reshaped_moves_between_devices(place):
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    found = weft.jit(lambda v: [f(wnp, v) for f in REPEATED.values()])(on(PLACES[place], x))
+    for (name, program), out in zip(REPEATED.items(), found, strict=True):
+        np.testing.assert_array_equal(np.asarray(out), program(np, x), err_msg=name)
+
+
+def test_the_same_rows_split_over_another_order_of_axes():
+    """The transfer is that of a constraint, not of a reversal."""
+    x = np.arange(8, dtype=np.float32)
+    first, second = NamedSharding(MESH, P(("i", "j"))), NamedSharding(MESH, P(("j", "i")))
+
+    def program(v):
+        rows = lax.broadcast_in_dim(v, (1, 8, 3), (1,)).reshape(8, 3)
+        return with_sharding_constraint(with_sharding_constraint(rows, first), second)
+
+    out = weft.jit(program)(on(first, x))
+    np.testing.assert_array_equal(np.asarray(out), np.repeat(x[:, None], 3, 1))

@@ -324,8 +324,7 @@ def compile_module(
     check_devices(options, devices)
     native_devices = device_list(tuple(devices))
     failures = host_callbacks.Failures()
-    if client.platform == "cpu":
-        module = mended(module, options.num_partitions)
+    module = mended(module, options.num_partitions, client.platform)
     while True:
         try:
             native = native_options(options, devices)

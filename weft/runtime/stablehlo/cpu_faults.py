@@ -1,4 +1,4 @@
-"""Rewrites what the compiler for the CPU gets wrong, in a copy of the module that it is given.
+"""Rewrites what the compiler gets wrong, mostly that for the CPU, in a copy of a module.
 
 docs/compiler_faults.md lists the faults, each with its smallest program. The rules work on whole
 modules, not in the lowerings of operations: most faults are of combinations, of a reduction with
@@ -87,17 +87,18 @@ _PASSING_NAN = (ELEMENTWISE - {"select"}) | _RESHAPES | {"slice", "reverse"}
 _REPAIRED = (0, 12)
 
 
-def mended(module: ir.Module, partitions: int) -> ir.Module:
-    """The module, or a copy of it without what the compiler for the CPU gets wrong.
+def mended(module: ir.Module, partitions: int, platform: str = "cpu") -> ir.Module:
+    """The module, or a copy of it without what the compiler gets wrong.
 
     Args:
-        module: A module that is to be compiled for the CPU.
-        partitions: On how many devices it runs.
+        module: A module that is to be compiled.
+        partitions: On how many devices it runs. The partitioner has its faults on all platforms.
+        platform: What it is compiled for. All other rules are for the CPU.
     """
-    if not _faults(module, partitions):
+    if platform != "cpu" and partitions == 1 or not _faults(module, partitions, platform):
         return module
     copy = parse(bytecode(module))
-    for fault, mend in _faults(copy, partitions):
+    for fault, mend in _faults(copy, partitions, platform):
         with fault.location, ir.InsertionPoint(fault):
             value = mend(fault)
         fault.results[0].replace_all_uses_with(value)
@@ -105,7 +106,7 @@ def mended(module: ir.Module, partitions: int) -> ir.Module:
     return copy
 
 
-def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend]]:
+def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.Operation, Mend]]:
     """The operations of a module that need a mend, each with the mend."""
     operations: dict[str, list[ir.Operation]] = {}
 
@@ -119,6 +120,12 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
         return (found for name in names for found in operations.get(name, ()))
 
     faults: list[tuple[ir.Operation, Mend]] = []
+    if partitions > 1:
+        faults += [(x, _padded_before) for x in named("stablehlo.pad") if _is_cut(x)]
+        reshapes = named("stablehlo.reshape")
+        faults += [(x, _with_operand_before) for x in reshapes if _misleads(x, partitions)]
+    if platform != "cpu":
+        return faults
     faults += [(x, _from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)]
     windows = named("stablehlo.reduce", "stablehlo.reduce_window")
     reductions = [r for r in windows if len(r.results) == 1 and is_float(r.operands[0])]
@@ -139,8 +146,6 @@ def _faults(module: ir.Module, partitions: int) -> list[tuple[ir.Operation, Mend
             faults.append((found, _as_ordered_integers))
     update = _by_selection if version < _REPAIRED else _with_block_before
     faults += [(x, update) for x in named("stablehlo.dynamic_update_slice") if _overwrites(x)]
-    if partitions > 1:
-        faults += [(x, _padded_before) for x in named("stablehlo.pad") if _is_cut(x)]
     if version < _REPAIRED:
         slices = [*named("stablehlo.dynamic_slice"), *named("stablehlo.gather")]
         if any(map(_slices_a_slice, slices)):
@@ -410,6 +415,27 @@ def _is_cut(pad: ir.Operation) -> bool:
 def _padded_before(pad: ir.Operation) -> ir.Value:
     """With a result that is computed before what is made of it."""
     return _behind_barrier(_with_operands(pad, {}))
+
+
+def _misleads(reshape: ir.Operation, partitions: int) -> bool:
+    """Whether a reshape may mislead the partitioner about what is equal.
+
+    The partitioner notes the dimensions along which a broadcast repeats elements, and leaves out
+    transfers along them. A reshape gets the notes of dimensions of the same lengths on a device, in
+    order. Where it leaves one row on each device, these lengths do not tell dimensions apart."""
+    if not any(1 < n <= partitions for n in shape_of(reshape)):
+        return False
+    sources = above(reshape.operands[0], lambda name: name not in WITH_BUFFER)
+    return any(may_be_anything(x) or _is_broadcast(x) for x in sources)
+
+
+def _is_broadcast(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and name_of(value.owner) == "broadcast_in_dim"
+
+
+def _with_operand_before(found: ir.Operation) -> ir.Value:
+    """With an operand that is computed before: nothing is noted about it."""
+    return _with_operands(found, {0: _behind_barrier(found.operands[0])})
 
 
 def _slices_a_slice(found: ir.Operation) -> bool:
