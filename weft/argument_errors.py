@@ -22,13 +22,6 @@ from weft.errors import (
 )
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = [
-    "NOT_GIVEN", "close_name", "converted", "described", "integer_of", "integers_of",
-    "invalid_class", "invalid_dtype", "invalid_shape", "invalid_type", "invalid_value",
-    "negative_value", "not_a_function", "not_an_array", "not_taken", "refusal", "refuse_sharding",
-    "unknown_option",
-]  # fmt: skip
-
 E = TypeVar("E", bound=WeftError)
 
 difflib: Any = LazyModule("difflib")  # for errors only

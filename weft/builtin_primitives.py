@@ -12,8 +12,6 @@ from typing import Any
 from weft.composed_primitives import COMPOSED
 from weft.core.primitive import Primitive
 
-__all__ = ["BuiltinPrimitives", "primitives"]
-
 # JAX's names of primitives that weft names otherwise; for these see `__getattr__`.
 _NAMED_OTHERWISE = {
     "add_any_p": "add_tangents",

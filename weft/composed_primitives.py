@@ -20,8 +20,6 @@ from weft.ops.structural.shape import squeeze
 from weft.random.keys import fold_in, key, key_data, split, wrap_key_data
 from weft.random.uniforms import bits
 
-__all__ = ["COMPOSED", "ComposedPrimitive"]
-
 
 class ComposedPrimitive(Primitive):
     """A primitive whose application is that of a function of other operations.

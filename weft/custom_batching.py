@@ -50,8 +50,6 @@ from weft.ops.structural.tangents import instantiate
 from weft.tracing.closure_lifting import register_closure
 from weft.tracing.traces import forget_traces
 
-__all__ = ["custom_vmap", "sequential_vmap"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -9,16 +9,6 @@ import numpy as np
 
 from weft.errors import DTypeError
 
-__all__ = [
-    "ABSTRACT", "ANY", "BITS", "BOOLEAN", "BY_NAME", "COMPLEX", "FLOATING", "INEXACT", "INTEGER",
-    "NARROW", "NARROW_FLOATING", "NARROW_INTEGER", "NARROW_NAMES", "NUMERIC", "ORDERED", "REAL",
-    "SHORT", "SIGNED", "UNSIGNED", "UNSTORED", "DType", "bfloat16", "bool_", "complex64",
-    "complex128", "extended", "float0", "float16", "float32", "float64", "int8", "int16", "int32",
-    "int64", "is_boolean", "is_complex", "is_extended", "is_floating", "is_inexact", "is_integer",
-    "is_numeric", "is_real", "is_signed", "is_unsigned", "prng_key", "short_name", "uint8",
-    "uint16", "uint32", "uint64",
-]  # fmt: skip
-
 # A NumPy dtype, or an extended dtype, of which this module uses only `short_name`.
 DType: TypeAlias = Any
 _NumPy: TypeAlias = np.dtype[Any]

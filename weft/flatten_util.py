@@ -14,8 +14,6 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import reshape
 
-__all__ = ["ravel_pytree"]
-
 
 @api_boundary
 def ravel_pytree(pytree: Any) -> tuple[Array, Unravel]:

@@ -26,8 +26,6 @@ from weft.runtime import client
 from weft.runtime.backends import disk_cache
 from weft.version import __version__
 
-__all__ = ["information", "main", "print_environment_info"]
-
 _NEEDED = ("jaxlib", "numpy", "ml_dtypes", "opt_einsum", "scipy")
 _OPTIONAL = (
     "jax-cuda13-plugin", "jax-cuda13-pjrt", "jax-cuda12-plugin", "jax-cuda12-pjrt", "tensorstore",

@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 from weft.setting_kinds import SAME, Spelling, stored
 from weft.setting_rows import ROWS, HostSettings, Settings, value_of
 
-__all__ = ["SHOWN", "changes", "environment_changes", "flag_changes", "read", "shows"]
-
 
 class _Stored(NamedTuple):
     """A setting that changes nothing here. `why` says so to readers of this file; `act` is called

@@ -26,8 +26,6 @@ from typing import IO
 
 from weft.distributed.messages import SECONDARY
 
-__all__ = ["main"]
-
 # How long the others have to end by themselves when one has failed, and then by a signal.
 _GRACE = 15.0
 _TERMINATING = 5.0

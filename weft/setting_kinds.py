@@ -10,13 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = [
-    "CACHE_DIR", "CACHE_ENABLED", "CACHE_SIZE", "CPU_DEVICES", "DEVICE", "FILTER", "FLAG", "FREE",
-    "GENERATOR", "GUARD", "LEAST_EFFORT", "MATMUL_PRECISION", "MATMUL_PRECISIONS", "PATH",
-    "PLATFORM", "PLATFORMS", "PLATFORM_TEXT", "SAME", "STORED_FILTER", "WHOLE", "SettingKind",
-    "Spelling", "generators", "guards", "one_of", "stored", "whole",
-]  # fmt: skip
-
 
 class SettingKind(NamedTuple):
     """The values that a setting takes.

@@ -38,8 +38,6 @@ from weft.setting_kinds import (
     whole,
 )
 
-__all__ = ["HOST_ROWS", "ROWS", "HostSettings", "Row", "Settings", "value_of"]
-
 
 class Row(NamedTuple):
     """What is said of a setting, beside its name and its type."""

@@ -17,8 +17,6 @@ from weft.argument_errors import unknown_option
 from weft.core.types import type_of
 from weft.testing.function_checks import product, random_direction
 
-__all__ = ["check_grads", "check_jvp", "check_vjp"]
-
 # For the narrowest dtype among results: what finite differences leave of its precision.
 _TOLERANCES = {"bfloat16": 0.2, "float16": 0.1, "float32": 3e-2, "float64": 1e-6}
 

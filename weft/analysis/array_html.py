@@ -14,8 +14,6 @@ from weft.arrays.array import Array
 from weft.arrays.texts import edges, values_at
 from weft.errors import WeftError
 
-__all__ = ["array_html"]
-
 # A dimension that is longer than twice this shows this many of its first and of its last indices.
 _EDGE = 4
 

@@ -17,8 +17,6 @@ from weft.ops.collectives.movement import all_gather_p, all_to_all_p, psum_scatt
 from weft.ops.collectives.permutation import ppermute_p
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["KIND_OF", "Collective", "collective_of", "size_in_bytes"]
-
 KIND_OF: dict[Primitive, str] = {
     psum_p: "all_reduce",
     pmax_p: "all_reduce",

@@ -34,8 +34,6 @@ from weft.ops.structural.sharding_constraint import sharding_constraint_p
 from weft.sharding import NamedSharding
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["CommsReport", "assert_comms", "comms"]
-
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)
 class CommsReport:

@@ -12,8 +12,6 @@ from html import escape
 from weft.analysis.comms_rows import CommsRow
 from weft.analysis.comms_text import HEADINGS, cells, sums, total_of
 
-__all__ = ["html"]
-
 _STYLE = """
 .weft-comms { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328;
   --quiet: #59636e; --rule: #d1d9e0; --bar: #0969da; --back: #bc4c00; padding: 8px;

@@ -17,8 +17,6 @@ from weft.ops.collectives.invariant import all_gather_invariant_p
 from weft.ops.collectives.movement import all_gather_p, all_to_all_p, psum_scatter_p
 from weft.ops.collectives.permutation import ppermute_p
 
-__all__ = ["KINDS", "UNKNOWN", "CommsRow", "rows_of"]
-
 # In the order of a report. HLO writes hyphens: all-reduce.
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "collective_permute", "all_to_all")
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from weft.analysis.comms_rows import KINDS, CommsRow
 
-__all__ = ["HEADINGS", "cells", "listed", "sums", "table", "total_of"]
-
 # fmt: off
 HEADINGS = (
     "count", "kind", "operation", "axes", "dtype", "bytes", "group", "trips", "pass", "origin",

@@ -17,8 +17,6 @@ from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.function_results import check_function
 from weft.interpreters.staging import function_name
 
-__all__ = ["CostReport", "LineCost", "RooflineRow", "cost", "short"]
-
 _MOST_LINES = 20
 
 

@@ -33,8 +33,6 @@ from weft.sharding import P
 from weft.sharding.mesh import AnyMesh
 from weft.spmd.shard_map import shard_map
 
-__all__ = ["ROLES", "Decoder", "fits", "gradient_program", "shards"]
-
 ROLES = ("data", "fsdp", "tensor", "sequence", "expert", "pipeline")
 
 Roles = Mapping[Any, str]

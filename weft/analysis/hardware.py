@@ -12,8 +12,6 @@ import numpy as np
 from weft import dtypes
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
-__all__ = ["ACCELERATORS", "Hardware", "check_hardware", "communication_time"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:

@@ -19,8 +19,6 @@ from weft.errors import WeftValueError
 from weft.runtime.hlo_text import Computation, HloModule, Instruction, Shape, parse
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["compiled_rows", "device_groups"]
-
 _COLLECTIVE = re.compile(
     r"(all-reduce|all-gather|reduce-scatter|collective-permute|all-to-all|collective-broadcast"
     r"|ragged-all-to-all)(-start)?"

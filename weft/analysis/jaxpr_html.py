@@ -16,8 +16,6 @@ from weft.base.notebooks import line_text
 from weft.core.inner_programs import inner_programs
 from weft.core.jaxpr import Equation, Jaxpr, Var, Writer, jaxprs_in
 
-__all__ = ["jaxpr_html"]
-
 # Rows beyond these are left out: a browser is to open the page at once.
 MOST_ROWS = 4000
 # A program of so few equations is shown with all of its jaxprs open.

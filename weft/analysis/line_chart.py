@@ -6,8 +6,6 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 
-__all__ = ["line_chart"]
-
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 640, 360, 70, 44, 34, 130
 # Distinguishable with common colour blindness (Okabe and Ito, Color universal design, 2008), and
 # dashed apart.

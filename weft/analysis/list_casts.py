@@ -13,8 +13,6 @@ from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
 from weft.ops.collectives.all_reduce import pbroadcast_p
 
-__all__ = ["Cast", "casts"]
-
 
 class Cast(NamedTuple):
     """A cast of a value of `type` to one that varies along `axes` too. `needed_by` names the first

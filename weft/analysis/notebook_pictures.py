@@ -10,8 +10,6 @@ from typing import Any
 from weft.base.notebooks import show_in_notebooks
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["html_of"]
-
 _show = LazyModule("weft.analysis.show")
 
 

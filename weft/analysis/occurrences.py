@@ -15,8 +15,6 @@ from weft.core.inner_programs import InnerProgram, InnerPrograms, inner_programs
 from weft.core.jaxpr import Equation, Jaxpr
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["Occurrence", "Place", "occurrences", "place_of"]
-
 # The user's place: a code object and an offset in it, or None.
 Place = Any
 

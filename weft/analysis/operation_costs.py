@@ -24,8 +24,6 @@ from weft.core.access_pattern import elementwise_reads
 from weft.core.jaxpr import Equation, Var
 from weft.core.types import ArrayType
 
-__all__ = ["Work", "is_fusible", "is_view", "moved_bytes", "work_of"]
-
 
 class Work(NamedTuple):
     """Flops and functions of one operation; `known` is False for one that has no rule here."""

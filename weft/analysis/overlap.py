@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 from weft.errors import WeftValueError, api_boundary
 from weft.runtime.hlo_text import Computation, HloModule, Instruction, parse
 
-__all__ = ["Product", "Schedule", "Transfer", "schedule"]
-
 _TRANSFER = re.compile(
     r"(all-reduce|all-gather|reduce-scatter|collective-permute|all-to-all|collective-broadcast"
     r"|ragged-all-to-all)(-start)?"

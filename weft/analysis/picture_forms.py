@@ -16,8 +16,6 @@ from weft.debug.pictures import tables
 from weft.errors import Fix, WeftValueError, api_boundary
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["JaxprPicture", "LayoutPicture", "Picture"]
-
 # Tables of text longer than this leave their middle out.
 _MOST_ROWS = 12
 _MOST_DEVICES = 64

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["BLOCKS", "DARK", "LIGHT", "PAGE_CSS", "SVG_CSS", "block_colors"]
-
 # Grounds of blocks, light and dark: twelve hues of about equal lightness, in an order in which
 # neighbours differ.
 BLOCKS = (

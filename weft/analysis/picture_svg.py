@@ -10,8 +10,6 @@ from typing import NamedTuple
 from weft.analysis.picture_style import BLOCKS, LIGHT, SVG_CSS, block_colors
 from weft.debug.block_layouts import Block, BlockLayout, TableView, shown
 
-__all__ = ["svg_picture"]
-
 # More is no picture any more: the middle is left out.
 _MOST_ROWS = 10
 _MOST_COLUMNS = 10

@@ -17,8 +17,6 @@ from weft.analysis.line_chart import line_chart
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["ProgramPlan", "Plans", "Scaling", "plan", "plans", "scaling"]
-
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class ProgramPlan:

@@ -17,8 +17,6 @@ from weft.core.inner_programs import InnerPrograms, inner_programs
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["LineTotal", "ProgramCost", "cost_of"]
-
 # What is counted -> how much of it.
 Counts = defaultdict[Any, float]
 

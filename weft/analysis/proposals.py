@@ -14,8 +14,6 @@ from weft.analysis.plan import Plans, ProgramPlan, plan
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["propose"]
-
 
 @api_boundary
 def propose(

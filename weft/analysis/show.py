@@ -27,8 +27,6 @@ from weft.sharding.sharding import checked_shape
 from weft.spmd.block_tracers import BlockValue
 from weft.spmd.simulated import SimulationTracer
 
-__all__ = ["in_notebook", "show"]
-
 # Values of blocks that are larger, or lie on more devices, are not shown.
 _MOST_ELEMENTS = 6
 _MOST_BLOCKS = 64

@@ -10,8 +10,6 @@ from weft.arrays.array import Array
 from weft.runtime import client
 from weft.sharding import Sharding
 
-__all__ = ["needs_program", "resharded"]
-
 
 def needs_program(array: Array, place: Any) -> bool:
     """Whether an array has parts in other processes that this one is to get, or to give."""

@@ -64,8 +64,6 @@ from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import pending_nodes
 from weft.typing import ArrayLike, TreeOfArrays
 
-__all__ = ["grad", "jvp", "linear_transpose", "linearize", "value_and_grad", "vjp"]
-
 Tree = TypeVar("Tree", bound=TreeOfArrays)
 Tree2 = TypeVar("Tree2", bound=TreeOfArrays)
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace, using_trace
 
-__all__ = ["ensure_compile_time_eval"]
-
 
 class _KnownTrace(Trace):
     """Evaluates operations whose operands are all known, and passes the others on."""

@@ -30,8 +30,6 @@ from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.runtime import stablehlo
 
-__all__ = ["composite"]
-
 
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
     """A function that computes `decomposition` and shows compilers a name for it.

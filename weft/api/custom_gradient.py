@@ -20,8 +20,6 @@ from weft.errors import Fix, TreeError, WeftTypeError, api_boundary
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.tracing.closure_lifting import TracedValues
 
-__all__ = ["closure_convert", "custom_gradient"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

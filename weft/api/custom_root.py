@@ -26,8 +26,6 @@ from weft.ops.elementwise.arithmetic import neg
 from weft.ops.structural.tangents import instantiate
 from weft.tracing.traces import TracedBody
 
-__all__ = ["custom_root"]
-
 R = TypeVar("R")
 
 

@@ -38,10 +38,6 @@ from weft.sharding import Layout, NamedSharding, PartitionSpec, Sharding, Single
 from weft.sharding.sharding import checked_shape
 from weft.typing import ArrayLike
 
-__all__ = [
-    "device_put", "make_array_from_callback", "make_array_from_single_device_arrays", "reshard",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 Index = tuple[slice, ...]

@@ -9,8 +9,6 @@ from weft import tree
 from weft.arrays.array import Array
 from weft.runtime import client
 
-__all__ = ["copy_to_host_async", "live_arrays"]
-
 
 def copy_to_host_async(x: Any) -> Any:
     """Starts bringing the arrays of a tree to the host, for a later conversion to NumPy; returns

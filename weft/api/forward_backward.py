@@ -8,8 +8,6 @@ from typing import Any
 from weft.api.autodiff import vjp
 from weft.api.jit import jit
 
-__all__ = ["fwd_and_bwd"]
-
 
 def fwd_and_bwd(
     fun: Callable[..., Any],

@@ -19,13 +19,6 @@ from weft.interpreters.staging import function_name
 from weft.ops.elementwise.convert import beside_float64, convert_element_type
 from weft.refs.reference import Ref, unread
 
-__all__ = [
-    "Argnums", "Aux", "Both", "First", "Forward", "Gradient", "No", "OfFirst", "OfTwo", "P", "R",
-    "Reverse", "S", "Second", "T", "Yes", "check_grad_inputs", "check_grad_result",
-    "chosen_arguments", "conversion", "fitted", "numbers_of", "one_or_all", "operand",
-    "operands", "tangent_leaves", "vector", "yields_to",
-]  # fmt: skip
-
 P = ParamSpec("P")
 R = TypeVar("R")
 Aux = TypeVar("Aux")

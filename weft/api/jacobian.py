@@ -44,8 +44,6 @@ from weft.ops.structural.shape import move_dim, reshape, transpose
 from weft.ops.structural.tangents import instantiate
 from weft.typing import ArrayLike
 
-__all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
-
 
 def _basis(leaves: Sequence[Any]) -> list[Any]:
     """For each leaf the standard basis of all leaves together, along a first dimension.

@@ -29,9 +29,6 @@ from weft.refs.reference import Ref, with_staged
 from weft.runtime import client
 from weft.tracing.argument_names import argument_names
 
-__all__ = ["block_until_ready", "device_get", "eval_shape", "jit", "make_jaxpr", "typeof"]
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")

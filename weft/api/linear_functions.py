@@ -40,8 +40,6 @@ from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents, instantiate
 from weft.tracing.traces import TracedBody
 
-__all__ = ["linear_call"]
-
 
 @api_boundary
 def linear_call(

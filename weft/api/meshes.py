@@ -16,8 +16,6 @@ from weft.sharding.mesh import Mesh, check_axis_types, checked_sizes
 from weft.sharding.names import axis_names as checked_names
 from weft.sharding.sharding import SingleDeviceSharding, TiledSharding
 
-__all__ = ["make_mesh"]
-
 set_process_index(client.process_index)
 
 

@@ -37,8 +37,6 @@ from weft.spmd.shard_map import shard_map
 from weft.spmd.why_varying import why_varies
 from weft.tracing.argument_names import argument_path
 
-__all__ = ["pmap"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -16,8 +16,6 @@ from weft.ops.structural.sharding_constraint import as_format, is_place
 from weft.runtime import client
 from weft.sharding import Sharding
 
-__all__ = ["make_array_from_process_local_data"]
-
 OPERATION = "make_array_from_process_local_data"
 
 

@@ -19,8 +19,6 @@ from weft.interpreters.staging import trace_to_jaxpr
 from weft.ops.structural.constants import inline_consts
 from weft.tracing.argument_names import argument_names
 
-__all__ = ["print_saved_residuals", "saved_residuals"]
-
 
 @api_boundary
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:

@@ -36,8 +36,6 @@ from weft.refs.discharge import array_in, boxed_call, has_references
 from weft.refs.reference import Ref, new_ref
 from weft.tracing.argument_names import argument_path
 
-__all__ = ["mapped_classes", "vmap"]
-
 # Classes of tree nodes that keep a shape beside their arrays, as sparse arrays do: for each what
 # makes of a node, mapped along an axis, one element, and of an element the whole of a length.
 mapped_classes: dict[type, tuple[Callable[[Any, int], Any], Callable[[Any, int, int], Any]]] = {}

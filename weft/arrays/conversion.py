@@ -21,8 +21,6 @@ from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.runtime import client
 
-__all__ = ["array_of", "as_array", "donatable", "own_array", "scalar_array", "unchanged"]
-
 _NUMBERS = (bool, int, float, complex, np.generic)
 _scalars = BoundedCache(512)
 # The same arrays keyed by what costs a call least: the class of a Python number, and the settings.

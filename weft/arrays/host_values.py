@@ -12,8 +12,6 @@ from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType
 from weft.errors import WeftTypeError
 
-__all__ = ["cast_values", "host_values"]
-
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 

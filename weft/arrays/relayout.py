@@ -18,8 +18,6 @@ from weft.runtime import client, stablehlo, xla_layouts
 from weft.runtime.backends.backend import CompileOptions, DeviceLayout
 from weft.sharding import Layout
 
-__all__ = ["copied", "layout_mode", "reordered", "stored_layout", "stored_type"]
-
 Buffer = Any
 
 

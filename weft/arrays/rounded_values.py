@@ -18,10 +18,6 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.base import source as sources
 
-__all__ = [
-    "HALVED", "WIDE", "asked_for_32_bits", "lost_digits", "made_in_32_bits", "warn_once",
-]  # fmt: skip
-
 WIDE = frozenset({dtypes.float64, dtypes.complex128})
 HALVED = frozenset({dtypes.float32, dtypes.complex64})
 _nothing: Any = lambda: None  # noqa: E731 - stands for the reference to an array that is gone

@@ -11,8 +11,6 @@ import numpy as np
 from weft.runtime import client
 from weft.sharding import Sharding
 
-__all__ = ["check_same"]
-
 
 def check_same(stored: Callable[[], np.ndarray[Any, Any]], name: str, place: Any) -> None:
     """Waits for the other processes that have devices of `place` to put values there too. `stored`

@@ -18,8 +18,6 @@ from weft.arrays.transfers import explicit_transfers, guard
 from weft.core.trace import bottom_trace, using_trace
 from weft.runtime import client
 
-__all__ = ["array_repr", "array_str", "edges", "values_at"]
-
 # An array of fewer bytes is brought to the host whole, and is then there for what comes next.
 _LARGE = 1 << 20
 

@@ -17,8 +17,6 @@ from typing import Any
 from weft import config
 from weft.errors import Fix, GuardError
 
-__all__ = ["explicit_transfers", "guard"]
-
 _explicit: contextvars.ContextVar[bool] = contextvars.ContextVar("weft_explicit", default=False)
 _log = logging.getLogger("weft")
 

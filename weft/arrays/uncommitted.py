@@ -13,8 +13,6 @@ from typing import Any, ClassVar
 from weft import config
 from weft.runtime import client
 
-__all__ = ["Uncommitted", "default_place", "first_place"]
-
 
 class Uncommitted:
     """A device that an uncommitted array is on, or that an executable of uncommitted operands

@@ -24,8 +24,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ConstantClass", "exact_key", "is_plain"]
-
 _bits = struct.Struct("d").pack
 # The classes whose equal values are the same value.
 _PLAIN = frozenset({bool, int, bytes, type})

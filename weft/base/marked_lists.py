@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-__all__ = ["Flags", "marked", "merge", "one_each", "partition", "spread", "unmarked"]
-
 Flags = tuple[bool, ...]
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 
-__all__ = ["OF_PYTORCH", "REASONS", "RENAMED", "missing", "reason"]
-
 IN_PLACE = "it writes into an array, and arrays do not change; `x.at[i].set(v)` gives a new one"
 NO_SUCH_DTYPE = "arrays have no such dtype"
 OTHER_NAME = (

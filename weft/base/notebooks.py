@@ -12,8 +12,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ShownInNotebooks", "line_text", "shell", "show_in_notebooks"]
-
 _drawn: list[Callable[[Any], str | None]] = []
 
 

@@ -16,8 +16,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["BoundedCache", "clear_caches", "holds_programs", "on_clear", "program_loaded"]
-
 
 class _CacheOwner(Protocol):
     def forget_programs(self) -> None:

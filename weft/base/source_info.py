@@ -14,12 +14,6 @@ from typing import Any, NamedTuple
 from weft.base import source as sources
 from weft.base.notebooks import line_text
 
-__all__ = [
-    "DebugInfo", "NameStack", "SourceInfo", "current_name_stack", "current_source_info",
-    "extend_name_stack", "new_name_stack", "new_source_info", "register_exclusion",
-    "reset_name_stack", "set_name_stack", "summarize", "transform_name_stack", "user_context",
-]  # fmt: skip
-
 
 @dataclasses.dataclass(frozen=True)
 class NameStack:

@@ -6,8 +6,6 @@ import sys
 
 from weft.base.notebooks import shell
 
-__all__ = ["is_terminal", "overwrites_lines", "write"]
-
 
 def is_terminal() -> bool:
     """Whether standard error is a terminal, with someone before it."""

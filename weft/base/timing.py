@@ -15,8 +15,6 @@ from typing import NamedTuple, ParamSpec, TypeVar
 
 from weft import monitoring
 
-__all__ = ["Spent", "charged", "spent"]
-
 
 class Spent(NamedTuple):
     """Seconds of each kind, and the number of times that each was done."""

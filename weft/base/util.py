@@ -8,8 +8,6 @@ import threading
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-__all__ = ["Immutable", "bytes_text", "collection_paused", "like"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _lock = threading.Lock()

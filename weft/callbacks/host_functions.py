@@ -24,8 +24,6 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftError, WeftTypeError
 from weft.ops.structural.extended_dtypes import KeyDType, physical_type
 
-__all__ = ["HostFunction", "MappedHostFunction", "ProgramCallback", "restored", "stored"]
-
 Stored = np.ndarray[Any, Any]
 Types = Sequence[ArrayType]
 

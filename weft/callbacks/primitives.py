@@ -38,12 +38,6 @@ from weft.ops.structural.shape import broadcast_in_dim, move_dim
 from weft.runtime import stablehlo, stablehlo_collectives
 from weft.runtime.backends.host_callbacks import wait_for_others
 
-__all__ = [
-    "check_vmap_method", "debug_callback", "debug_callback_p", "effects_barrier", "io_callback",
-    "io_callback_p", "no_vmap_method", "promised_type", "pure_callback", "pure_callback_p",
-    "run_once",
-]  # fmt: skip
-
 _BATCHED = ("expand_dims", "broadcast_all", "legacy_vectorized")
 VMAP_METHODS: tuple[str, ...] = ("sequential", "sequential_unrolled", *_BATCHED)
 

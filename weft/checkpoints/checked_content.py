@@ -19,8 +19,6 @@ from weft.errors import CheckpointError, WeftValueError
 from weft.export.container import Fields, refused
 from weft.export.serialized_trees import key_from_data
 
-__all__ = ["check_chunks", "checked_content"]
-
 # The name of a leaf's folder: no other folder can be meant by it.
 _STORE = re.compile(r"\d[\w.-]*", re.ASCII)
 _SEAL = re.compile(r"[0-9a-f]{0,8}", re.ASCII)

@@ -25,8 +25,6 @@ from weft.errors import CheckpointError, Fix, PlatformError
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["ARRAYS_FOLDER", "LeafStore", "Writing", "tensorstore"]
-
 ARRAYS_FOLDER = "arrays"
 
 _tensorstore: Any = LazyModule("tensorstore")

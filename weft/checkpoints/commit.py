@@ -19,11 +19,6 @@ from typing import Any
 
 from weft.errors import CheckpointError, Fix
 
-__all__ = [
-    "COMMIT", "CRC_BYTES", "damaged", "described_error", "digest_of", "read_content",
-    "step_numbers", "step_path", "sync", "write_content",
-]  # fmt: skip
-
 COMMIT = "checkpoint.json"
 CRC_BYTES = 4  # behind the bytes of a chunk, in its file
 FORMAT, VERSION = "weft checkpoint", 1

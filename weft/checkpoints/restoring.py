@@ -33,8 +33,6 @@ from weft.ops.structural.sharding_constraint import as_format, is_place, unless_
 from weft.runtime import client
 from weft.sharding import Layout, Sharding
 
-__all__ = ["read", "restore"]
-
 # Reads that are begun before the first of them is made an array: enough to keep a disk busy. The
 # memory that TensorStore reads into is used again, which costs less than new memory.
 _BYTES_AT_ONCE = 256 << 20

@@ -26,8 +26,6 @@ from weft.export.serialized_values import type_to_data
 from weft.ops.structural.extended_dtypes import KeyDType, physical_type
 from weft.runtime import client
 
-__all__ = ["ARRAYS", "Block", "SavedLeaf", "Snapshot", "number_from_data", "snapshot"]
-
 # The kinds of records that have a type: arrays of weft, of NumPy, and NumPy's scalars.
 ARRAYS = ("array", "numpy", "numpy scalar")
 

@@ -17,8 +17,6 @@ from weft.errors import Fix, TreeError
 from weft.export.serialized_trees import key_from_data, key_to_data
 from weft.runtime import pytree
 
-__all__ = ["matched_leaves", "plain_tree", "structure_to_data"]
-
 _SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple"}
 _DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 

@@ -40,8 +40,6 @@ from weft.export.container import Fields
 from weft.export.serialized_values import type_from_data
 from weft.runtime import client
 
-__all__ = ["PARTIAL", "checked_path", "remove_left", "save", "write"]
-
 PARTIAL = ".partial"
 _PARTS = "processes"
 _TOKEN = "program"

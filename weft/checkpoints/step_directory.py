@@ -31,8 +31,6 @@ from weft.distributed.host_data import broadcast_one_to_all
 from weft.errors import CheckpointError, Fix, api_boundary
 from weft.runtime import client
 
-__all__ = ["Checkpoints"]
-
 _REMOVED = ".removed"
 
 

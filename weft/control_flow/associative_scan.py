@@ -21,8 +21,6 @@ from weft.ops.indexing.slicing import slice
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import canonical_axis, reshape
 
-__all__ = ["associative_scan"]
-
 T = TypeVar("T")
 
 Elements = list[Any]

@@ -35,11 +35,6 @@ from weft.tracing.argument_names import argument_names
 from weft.tracing.traces import TracedBody
 from weft.tree.difference import differences
 
-__all__ = [
-    "LoopBody", "LoopWithReferences", "check_carry_structure", "close_carry", "permuted",
-    "run_as_one", "run_compiled", "trace_body", "trace_loop_body",
-]  # fmt: skip
-
 
 @dataclasses.dataclass(frozen=True)
 class LoopBody:

@@ -11,8 +11,6 @@ from weft.refs.discharge import discharge, has_references
 from weft.refs.reference import Ref, contents
 from weft.tracing.traces import TracedBody
 
-__all__ = ["pure_branches"]
-
 
 def pure_branches(traced: Sequence[TracedBody]) -> tuple[list[TracedBody], list[Ref]]:
     """Returns the branches without references, and the references whose arrays they return behind

@@ -15,8 +15,6 @@ from weft.core.types import ArrayType
 from weft.ops.structural.extended_dtypes import KeyDType, physical_type, wrap_key_bits
 from weft.ops.structural.tangents import zeros
 
-__all__ = ["ResidualSlots"]
-
 
 def any_zeros(type: ArrayType) -> Any:
     """Zeros of any type, random keys included."""

@@ -62,8 +62,6 @@ from weft.ops.structural.memory_kinds import in_memory_p
 from weft.refs.discharge import as_closure, has_references, pure_call
 from weft.runtime import stablehlo
 
-__all__ = ["checkpoint", "remat_p"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -25,14 +25,6 @@ from weft.ops.products.convolution import conv_p
 from weft.ops.products.dot import dot_general_p
 from weft.sharding.sharding import KINDS_OF_MEMORY
 
-__all__ = [
-    "checkpoint_dots", "checkpoint_dots_with_no_batch_dims", "checkpoint_name", "dots_saveable",
-    "dots_with_no_batch_dims_saveable", "everything_saveable", "nothing_saveable",
-    "offload_dot_with_no_batch_dims", "save_and_offload_only_these_names",
-    "save_any_names_but_these", "save_anything_except_these_names", "save_from_both_policies",
-    "save_only_these_names",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 

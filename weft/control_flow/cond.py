@@ -79,8 +79,6 @@ from weft.refs.discharge import as_closure, has_references
 from weft.runtime import stablehlo
 from weft.tracing.traces import TracedBody
 
-__all__ = ["bind_branches", "cond", "cond_p", "switch"]
-
 R = TypeVar("R")
 S = TypeVar("S")
 

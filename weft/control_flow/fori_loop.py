@@ -24,8 +24,6 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.rounding import ceil
 from weft.typing import ArrayLike
 
-__all__ = ["fori_loop"]
-
 Carry = TypeVar("Carry")
 
 

@@ -21,8 +21,6 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.structural.joining import stack
 
-__all__ = ["in_python", "known_number", "run_fori", "run_scan", "run_while"]
-
 
 def in_python() -> bool:
     """Whether loops and branches run in Python here."""

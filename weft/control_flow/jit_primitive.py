@@ -33,8 +33,6 @@ from weft.lowering.executables import (
 from weft.lowering.numpy_evaluation import program_on_host
 from weft.lowering.result_layouts import operand_formats
 
-__all__ = ["eager_program", "jit_p", "jit_program", "placed_program"]
-
 jit_p = ProgramPrimitive("jit")
 emits_jaxprs.add(jit_p)
 jit_p.neutral = {"inline": False, "keep_unused": False, "compiler_options_kvs": ()}

@@ -49,8 +49,6 @@ from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents, instantiate
 from weft.typing import Array, ArrayLike
 
-__all__ = ["check_like", "custom_linear_solve", "linear_solve_p"]
-
 linear_solve_p = Primitive("linear_solve", multiple_results=True, memoise=False)
 
 Tree = TypeVar("Tree")

@@ -21,11 +21,6 @@ from weft.interpreters.dce import dce_equations
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.shape import move_dim
 
-__all__ = [
-    "Loop", "Parts", "ResidualPlan", "changing_values", "existing", "find_residuals", "fixpoint",
-    "is_mapped", "moved_to_front", "plan_residuals", "second_body", "second_loop", "stacked_type",
-]  # fmt: skip
-
 Parts = tuple[list[Any], list[Any], list[Any]]
 Made = TypeVar("Made")
 

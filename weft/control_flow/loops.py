@@ -41,8 +41,6 @@ from weft.refs.discharge import array_in, check_distinct, has_references, lent, 
 from weft.refs.reference import Ref, boxed, contents
 from weft.typing import ArrayLike
 
-__all__ = ["map", "no_axis", "run_loop", "scan", "typed_leaves"]
-
 Carry = TypeVar("Carry")
 Y = TypeVar("Y")
 

@@ -21,8 +21,6 @@ from weft.ops.elementwise.families import unary
 from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
-__all__ = ["derived_where_taken", "one_by_one", "select_rows"]
-
 
 def one_by_one(
     axis: AxisData,

@@ -19,8 +19,6 @@ from weft.interpreters.function_results import check_function
 from weft.ops.declare import primitive
 from weft.runtime import stablehlo
 
-__all__ = ["platform_dependent"]
-
 # Other names of platforms, by the one that lowering has.
 _ALSO = {"cuda": ("gpu",), "rocm": ("gpu",)}
 

@@ -8,8 +8,6 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.ops.structural.constants import inline_consts
 
-__all__ = ["ProgramPrimitive"]
-
 
 def _open(value: Any) -> Any:
     """The jaxpr of a program, with its closed-over values as constants."""

@@ -29,8 +29,6 @@ from weft.ops.collectives.all_reduce import axis_index, pbroadcast
 from weft.ops.elementwise.arithmetic import add, div, eq, max, rem, sub
 from weft.ops.elementwise.bits import bitwise_and, bitwise_or, clz, shift_left
 
-__all__ = ["ProgressArgument", "Teller", "counted", "teller_of"]
-
 ProgressArgument = bool | str | Callable[[int, int | None], Any] | None
 
 _UPDATES = 100

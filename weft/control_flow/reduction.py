@@ -72,8 +72,6 @@ from weft.ops.structural.shape import (
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["reduce", "reduce_window"]
-
 Tree = TypeVar("Tree")
 
 Computation = Callable[[Any, Any], Any]

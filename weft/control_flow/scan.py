@@ -68,8 +68,6 @@ from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents, instantiate, zeros
 from weft.runtime import stablehlo
 
-__all__ = ["bind_scan", "scan_p"]
-
 scan_p = ProgramPrimitive("scan")
 emits_jaxprs.add(scan_p)
 

@@ -23,8 +23,6 @@ from weft.ops.indexing.scatter import ScatterDimensionNumbers, gather_at, scatte
 from weft.ops.reductions.reduce import reduce_or
 from weft.typing import ArrayLike
 
-__all__ = ["scatter_apply"]
-
 
 @api_boundary
 def scatter_apply(

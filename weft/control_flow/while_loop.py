@@ -78,8 +78,6 @@ from weft.refs.discharge import array_in, discharge, has_references
 from weft.tracing.traces import TracedBody
 from weft.typing import ArrayLike
 
-__all__ = ["run_while_loop", "while_loop", "while_p"]
-
 Carry = TypeVar("Carry")
 
 while_p = ProgramPrimitive("while")

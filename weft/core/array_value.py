@@ -16,8 +16,6 @@ from weft.core.operators import ArrayOperators, let_reflect
 from weft.core.types import ArrayType, Typed, learn_class, type_of, values_of_class
 from weft.errors import ArrayProtocolError, Fix, WeftTypeError
 
-__all__ = ["ArrayValue", "array_of_value", "array_values", "register_array_value"]
-
 C = TypeVar("C", bound=type)
 
 # The classes whose values stand for an array. Applying a primitive first checks whether there are

@@ -14,8 +14,6 @@ from weft.core.primitive import Primitive
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, WeftTypeError, api_boundary
 
-__all__ = ["JaxprBuilder"]
-
 
 class JaxprBuilder:
     """Builds a jaxpr by hand, without a function that is traced.

@@ -16,11 +16,6 @@ from weft.core.rule_results import CHECKS
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
 
-__all__ = [
-    "check_jaxpr", "check_operands_fit", "checked", "equally_varying", "operands_do_not_fit",
-    "result_types",
-]  # fmt: skip
-
 _CACHE_LIMIT = 4096
 # Set in this module, without which no rule is called: the checks need jaxprs, and these the tables.
 for _table, _check in CHECKS:

@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-__all__ = ["DEBUG", "IO", "ORDERED_DEBUG", "ORDERED_IO", "Effect", "any_ordered"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Effect:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-__all__ = ["Facts"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:

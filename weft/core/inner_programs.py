@@ -12,8 +12,6 @@ from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["NO_PROGRAMS", "InnerProgram", "InnerPrograms", "inner_programs"]
-
 
 class InnerProgram(NamedTuple):
     """A program that an equation runs: `times` for each run of the equation.

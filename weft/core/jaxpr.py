@@ -24,12 +24,6 @@ from weft.core.primitive import Primitive
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftTypeError
 
-__all__ = [
-    "ClosedJaxpr", "DropVar", "Equation", "Jaxpr", "Literal", "SplitEquation", "Var", "Writer",
-    "check_marks", "eval_jaxpr", "jaxpr_as_fun", "jaxprs_in", "map_jaxprs", "new_jaxpr_eqn",
-    "show_jaxpr", "subjaxprs",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 NO_EFFECTS: frozenset[Any] = frozenset()

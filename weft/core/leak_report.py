@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from types import CellType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-__all__ = ["leak_report"]
-
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 
 # The most objects of one walk, which compares each reference of the process with all of them.

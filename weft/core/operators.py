@@ -14,8 +14,6 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from weft.errors import Fix, WeftTypeError
 
-__all__ = ["ArrayOperators", "implementations", "install", "let_reflect"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 # The class of arrays that a type checker infers for the results; set by the inheriting class.
 Result = TypeVar("Result", covariant=True)

@@ -8,8 +8,6 @@ from typing import Any
 
 from weft.base.exact_keys import exact_key
 
-__all__ = ["ParameterCache", "parameters_key"]
-
 _NAME = operator.itemgetter(0)
 
 

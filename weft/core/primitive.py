@@ -15,8 +15,6 @@ from weft.core.parameter_keys import ParameterCache
 from weft.core.trace import bottom_trace, current_variable
 from weft.errors import Fix, WeftTypeError
 
-__all__ = ["Primitive"]
-
 Rule = Callable[..., Any]
 _get = current_variable.get
 _NO_FACTS = Facts()

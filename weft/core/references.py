@@ -13,8 +13,6 @@ from weft.core.effects import Effect
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftTypeError
 
-__all__ = ["ACCUMULATE", "READ", "WRITE", "RefType", "is_reference"]
-
 READ = Effect("read")
 WRITE = Effect("write")
 ACCUMULATE = Effect("accumulate")

@@ -20,8 +20,6 @@ from weft.core.trace import Tracer, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import WeftTypeError
 
-__all__ = ["CHECKS", "fits"]
-
 
 def fits(got: ArrayType, wanted: ArrayType) -> bool:
     """Whether shapes and dtypes of two types are equal: weak types and mesh axes may differ."""

@@ -21,16 +21,6 @@ from weft.base.notebooks import line_text
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, JaxprError, MissingRuleError, WeftError, WeftTypeError, WeftValueError
 
-__all__ = [
-    "AxisData", "CastOperand", "Derived", "Dims", "Hoisted", "LinearOperand", "Mapped", "NamedRule",
-    "Params", "Retyped",
-    "Table", "Values", "Zero", "access_pattern", "data_movement", "dce", "effects", "hoist", "impl",
-    "jvp",
-    "keep_layouts", "layout", "linearize", "lower", "lower_for_platform", "not_linear",
-    "numpy_impl", "partial_eval", "rebind", "register_from_outside",
-    "registered_twice", "retype", "runs", "stage", "stepwise", "transpose", "type_rule", "vmap",
-]  # fmt: skip
-
 Rule = Callable[..., Any]
 
 # The types in the signatures of rules.

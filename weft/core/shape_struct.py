@@ -19,8 +19,6 @@ from weft.sharding import Format, Layout, PartitionSpec, Sharding, SingleDeviceS
 from weft.sharding.devices import is_device
 from weft.sharding.layout import unless_row_major
 
-__all__ = ["ShapeDtypeStruct", "described_type"]
-
 _OPERATION = "ShapeDtypeStruct"
 
 

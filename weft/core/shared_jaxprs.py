@@ -37,11 +37,6 @@ from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, jaxprs_in, map_jaxprs
 from weft.core.rules import AxisData
 from weft.sharding.spec import PartitionSpec
 
-__all__ = [
-    "SharedJaxprs", "content_of", "emits_jaxprs", "forget_programs_of", "program_alone",
-    "register_content", "shared", "structure_parts", "with_rule",
-]  # fmt: skip
-
 # Classes of which equal objects are the same value.
 _ATOMS = frozenset({str, int, bool, bytes, type(None), *map(type, map(np.dtype, "?bBhHiIlLfdFD"))})
 # Classes whose objects compute the same where these parts of them do.

@@ -30,12 +30,6 @@ from weft.errors import (
     WeftTypeError,
 )
 
-__all__ = [
-    "Trace", "Tracer", "bottom_trace", "check_alive", "current_trace", "leaked", "leaks_checked",
-    "running", "set_bottom", "set_current", "trace_of", "using_trace",
-]  # fmt: skip
-
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

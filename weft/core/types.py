@@ -22,8 +22,6 @@ from weft.base.util import Immutable
 from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, WeftValueError
 from weft.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
-__all__ = ["ArrayType", "Typed", "check_unmasked", "register_type_of", "type_of", "user_value"]
-
 _NO_AXES: frozenset[str] = frozenset()
 _NO_MESH = AbstractMesh((), ())
 _table: weakref.WeakValueDictionary[tuple[Any, ...], ArrayType] = weakref.WeakValueDictionary()

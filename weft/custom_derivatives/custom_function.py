@@ -45,12 +45,6 @@ from weft.refs.discharge import has_references
 from weft.refs.reference import Ref
 from weft.tracing.closure_lifting import TracedValues
 
-__all__ = [
-    "Application", "CustomFunction", "PositionalFunction", "SymbolicZero", "array_of_zero",
-    "check_rule", "check_structure", "class_and_length", "fitted", "is_float0", "vector",
-    "zero_from_primal",
-]  # fmt: skip
-
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")

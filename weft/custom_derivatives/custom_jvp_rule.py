@@ -43,8 +43,6 @@ from weft.ops.structural.tangents import add_tangents, instantiate
 from weft.tracing.closure_lifting import register_closure
 from weft.tracing.traces import forget_traces
 
-__all__ = ["custom_jvp", "custom_jvp_p"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 custom_jvp_p = custom_primitive("custom_jvp")

@@ -41,8 +41,6 @@ from weft.ops.structural.shape import move_dim, squeeze
 from weft.ops.structural.tangents import add_tangents
 from weft.refs.discharge import has_references, pure_call, written_inside
 
-__all__ = ["MappedRule", "Rule", "custom_primitive", "linearized", "mapped_at_front"]
-
 
 class Rule:
     """The derivative of an application with respect to its arguments.

@@ -51,8 +51,6 @@ from weft.runtime import pytree
 from weft.tracing.closure_lifting import register_closure
 from weft.tracing.traces import forget_traces
 
-__all__ = ["CustomVJPPrimal", "custom_vjp", "custom_vjp_p", "custom_vjp_primal_tree_values"]
-
 custom_vjp_p = custom_primitive("custom_vjp")
 
 

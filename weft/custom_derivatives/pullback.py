@@ -47,8 +47,6 @@ from weft.ops.collectives.invariant import on_first_device
 from weft.ops.structural.shape import move_dim, reduce_sum
 from weft.ops.structural.tangents import instantiate, zeros
 
-__all__ = ["Pullback", "custom_vjp_tangents_p", "pushed_forward", "pushed_forward_later"]
-
 Types = tuple[ArrayType, ...]
 
 

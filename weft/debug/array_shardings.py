@@ -20,8 +20,6 @@ from weft.runtime import op_sharding, stablehlo_collectives
 from weft.runtime.client import backend
 from weft.sharding import NamedSharding, P, SingleDeviceSharding
 
-__all__ = ["inspect_array_sharding"]
-
 
 @api_boundary
 def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> None:

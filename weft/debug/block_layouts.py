@@ -12,8 +12,6 @@ from weft.sharding import AbstractMesh, NamedSharding, PartitionSpec
 from weft.sharding.mesh import AnyMesh
 from weft.sharding.sharding import Sharding
 
-__all__ = ["Block", "BlockLayout", "TableView", "device_label", "layout_of", "layout_over", "shown"]
-
 # A label is to fit into a cell: of more devices the middle is left out.
 MOST_NUMBERS = 8
 

@@ -13,8 +13,6 @@ from weft.debug.block_layouts import Block, BlockLayout, TableView, layout_of, s
 from weft.errors import ConcretizationError, Fix, WeftTypeError, api_boundary
 from weft.sharding.sharding import Sharding, checked_shape
 
-__all__ = ["sharding_picture", "tables", "visualize_array_sharding", "visualize_sharding"]
-
 # A picture is to fit on a screen: beyond these numbers its middle is left out.
 MOST_ROWS = 32
 MOST_TABLES = 16

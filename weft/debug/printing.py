@@ -27,8 +27,6 @@ from weft.core.types import type_of
 from weft.errors import Fix, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import KeyDType
 
-__all__ = ["debug_breakpoint", "debug_callback", "debug_log", "debug_print"]
-
 _logger = logging.getLogger("weft.debug")
 
 

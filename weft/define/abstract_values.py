@@ -20,11 +20,6 @@ from weft.core.references import RefType
 from weft.core.types import ArrayType
 from weft.ops.structural.extended_dtypes import physical_type
 
-__all__ = [
-    "AbstractToken", "AbstractValue", "Effects", "ParamDict", "TypeMapping", "Value", "array_types",
-    "gensym", "physical_aval", "primal_dtype_to_tangent_dtype", "pytype_aval_mappings",
-]  # fmt: skip
-
 Effects: TypeAlias = Set[Any]
 ParamDict: TypeAlias = dict[str, Any]
 Value: TypeAlias = Any

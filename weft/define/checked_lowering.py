@@ -14,8 +14,6 @@ from weft.core import rules
 from weft.errors import JaxprError, MissingRuleError
 from weft.runtime import stablehlo
 
-__all__ = ["checked_lowering"]
-
 Rule = Callable[..., Any]
 
 

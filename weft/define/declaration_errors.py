@@ -19,11 +19,6 @@ from weft.errors import (
     WeftValueError,
 )
 
-__all__ = [
-    "applies_itself", "axis_in_body", "check_arguments", "closes_over", "disagreement",
-    "has_effects", "no_array", "no_parameter", "no_such_operand", "wrong_result",
-]  # fmt: skip
-
 
 def no_array(name: str, place: int, value: Any) -> WeftTypeError:
     """The error for an operand that is not an array."""

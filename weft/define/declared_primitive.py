@@ -40,8 +40,6 @@ from weft.ops.declare import join_varying
 from weft.ops.elementwise.families import common_shape, repeated
 from weft.ops.structural.constants import inline_consts
 
-__all__ = ["BROADCAST", "DefinedPrimitive", "Groups", "unvarying"]
-
 Groups = tuple[tuple[int, ...], ...]
 _LIMIT = 4096
 # The classes of operands that need no further check.

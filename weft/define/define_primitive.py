@@ -24,8 +24,6 @@ from weft.lowering.module import LoweringContext
 from weft.ops.declare import join_varying
 from weft.ops.elementwise.families import common_shape, repeat_scalars, repeated, unbroadcast
 
-__all__ = ["define_primitive"]
-
 Rule = Callable[..., Any]
 
 

@@ -27,8 +27,6 @@ from weft.interpreters.transpose import transpose_jaxpr
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.tangents import add_tangents, zeros
 
-__all__ = ["derive_rules", "listed", "packed"]
-
 
 def listed(primitive: DefinedPrimitive, found: Any) -> list[Any]:
     """Results as a list, also of a primitive with one result."""

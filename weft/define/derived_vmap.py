@@ -28,8 +28,6 @@ from weft.ops.elementwise.families import elementwise_vmap
 from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.shape import move_dim, reduce_sum
 
-__all__ = ["MappedPrimitive", "derive_vmap", "mapped_primitive"]
-
 
 class MappedPrimitive(DefinedPrimitive):
     """A declared primitive applied to each element of an axis of length `size`.

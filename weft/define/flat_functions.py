@@ -13,12 +13,6 @@ from weft.core.types import ArrayType, type_of
 from weft.define.wrapped_functions import WrappedFun, transformation2, transformation_with_aux2
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
-__all__ = [
-    "argnums_partial", "debug_info", "donation_vector", "flatten_axes", "flatten_fun",
-    "flatten_fun_nokwargs", "fun_signature", "fun_sourceinfo", "infer_argnums_and_argnames",
-    "rebase_donate_argnums", "safe_map", "safe_zip", "shaped_abstractify",
-]  # fmt: skip
-
 Function = Callable[..., Any]
 
 

@@ -16,14 +16,6 @@ from weft.core.rules import register_from_outside
 from weft.define.checked_lowering import checked_lowering
 from weft.errors import Fix, WeftValueError
 
-__all__ = [
-    "register_again", "register_dce", "register_effects", "register_hoist", "register_jvp",
-    "register_keep_layouts", "register_layout", "register_linearize", "register_lowering",
-    "register_moves", "register_on_host", "register_partial_eval", "register_reads",
-    "register_retype", "register_runs", "register_stage", "register_steps", "register_transpose",
-    "register_vmap",
-]  # fmt: skip
-
 Rule = Callable[..., Any]
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 

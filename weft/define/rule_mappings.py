@@ -18,12 +18,6 @@ from weft.core.types import type_of
 from weft.errors import WeftNotImplementedError
 from weft.interpreters.linearize import user_rule
 
-__all__ = [
-    "RuleMapping", "axis_primitive_batchers", "custom_partial_eval_rules", "dce_rules",
-    "fancy_primitive_batchers", "partial_eval_jaxpr_custom_rules", "primitive_batchers",
-    "primitive_jvps", "primitive_linearizations", "primitive_transposes",
-]  # fmt: skip
-
 # Rules may hand these to functions of trees: they hold no arrays.
 tree.register_node(Zero, lambda zero: ((), zero.type), lambda type, _: Zero(type))
 tree.register_node(

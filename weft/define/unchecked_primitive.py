@@ -16,8 +16,6 @@ from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType
 from weft.ops.declare import join_varying
 
-__all__ = ["UncheckedPrimitive"]
-
 Rule = Callable[..., Any]
 
 

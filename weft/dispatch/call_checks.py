@@ -23,11 +23,6 @@ from weft.sharding import Layout, Sharding
 from weft.tracing.argument_names import argument_path
 from weft.tree.difference import differences
 
-__all__ = [
-    "ANYWHERE", "Mismatch", "check_structure", "mismatch_error", "mismatches", "static_mismatch",
-    "warn_of_copies",
-]  # fmt: skip
-
 ANYWHERE: Any = object()
 """Stands for the place of an argument that a program does not read."""
 

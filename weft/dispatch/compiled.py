@@ -41,8 +41,6 @@ from weft.ops.elementwise.convert import beside_float64
 from weft.runtime import pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
 
-__all__ = ["Compiled", "specialization_of"]
-
 _MOST_SIGNATURES = 64
 
 

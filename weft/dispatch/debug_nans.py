@@ -28,8 +28,6 @@ from weft.errors import Fix, GuardError, NonFiniteError
 from weft.lowering.eval_trace import EvalTrace
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["LookingTrace", "look_at_call", "no_execution"]
-
 # It imports the loops, so it is loaded only where keys are followed.
 key_reuse: Any = LazyModule("weft.dispatch.key_reuse")
 

@@ -19,8 +19,6 @@ from weft.lowering.executables import Program
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.sharding import Sharding
 
-__all__ = ["DonatedArgument", "Donation", "donation_of", "result_names", "warn_of_unused"]
-
 _LOOKED_AT = (
     "debug_nans or debug_infs searches the program again where a result is bad, and needs its "
     "arguments for that: nothing is taken"

@@ -19,8 +19,6 @@ from weft.dispatch.debug_nans import look_at_call
 from weft.errors import Fix, WeftValueError
 from weft.lowering.executables import Run, explain_failure, running
 
-__all__ = ["CompiledCall", "DonatedLeaves", "checked_call", "placed_call"]
-
 Move = Callable[[Any], Any] | None
 
 

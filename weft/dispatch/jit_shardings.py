@@ -36,11 +36,6 @@ from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceS
 from weft.sharding.layout import unless_row_major
 from weft.tracing.argument_names import argument_names
 
-__all__ = [
-    "JitShardings", "check_arguments", "has_layout", "lies_at", "other_layout", "placed_alike",
-    "placed_around",
-]  # fmt: skip
-
 Formats = tuple[tuple[Any, Any], ...]
 """For each leaf where it lies (a sharding, a device, None) and in which layout (None)."""
 

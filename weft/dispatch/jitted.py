@@ -79,8 +79,6 @@ from weft.tracing.explain_misses import (
 )
 from weft.tracing.traces import TracedBody, traces_of
 
-__all__ = ["Jitted", "Options"]
-
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R_co = TypeVar("R_co", covariant=True)

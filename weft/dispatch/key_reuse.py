@@ -44,8 +44,6 @@ from weft.ops.structural.extended_dtypes import (
 )
 from weft.spmd.shard_map_primitive import shard_map_p
 
-__all__ = ["follow_application", "follow_call"]
-
 # The numbers of the keys in an array, in its shape; of bits, each word's number. None: not known.
 Numbers = np.ndarray[Any, Any] | None
 Operands = Sequence[Numbers]

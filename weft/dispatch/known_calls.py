@@ -30,11 +30,6 @@ from weft.native.optional import calls
 from weft.runtime import client, pytree
 from weft.sharding.current import in_force
 
-__all__ = [
-    "MOST_FORMS", "KnownCalls", "PythonCalls", "PythonRun", "call_key", "learn",
-    "pattern_of",
-]  # fmt: skip
-
 # The kinds of tokens, in the order of `enum Kind` in weft/native/entry.c.
 ARRAY, NUMBER, NUMPY, NONE, DICT, LIST, TUPLE, STATIC = range(8)
 

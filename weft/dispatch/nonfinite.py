@@ -13,8 +13,6 @@ from weft.base import source as sources
 from weft.core.types import type_of
 from weft.errors import Fix, NonFiniteError
 
-__all__ = ["Watch", "nonfinite_error", "watch_of"]
-
 _LOOKED_AT = dtypes.INEXACT | dtypes.NARROW_FLOATING
 
 

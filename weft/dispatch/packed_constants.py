@@ -28,8 +28,6 @@ from weft.core.types import ArrayType
 from weft.ops.indexing.slicing import slice_p
 from weft.ops.structural.shape import reshape_p
 
-__all__ = ["packed"]
-
 # Below so many a program is compiled as well with an operand for each.
 FEWEST = 64
 # A larger array is worth its own operand: packing copies it.

@@ -25,8 +25,6 @@ from weft.refs.reference import Ref, contents
 from weft.tracing.argument_names import argument_names, input_names
 from weft.tracing.traces import TracedBody
 
-__all__ = ["reference_call"]
-
 
 class _Pure:
     """The jitted function as `Specialization` asks for it, with the arrays of `closed` references

@@ -27,8 +27,6 @@ from weft.runtime import client
 from weft.tracing.argument_names import argument_names, input_names
 from weft.tracing.traces import TracedBody
 
-__all__ = ["Ready", "Specialization"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ready:

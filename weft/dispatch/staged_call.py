@@ -22,8 +22,6 @@ from weft.sharding import Format, Layout
 from weft.tracing.argument_names import argument_names
 from weft.tracing.traces import TracedBody
 
-__all__ = ["ArgInfo", "Stage", "StagedCall"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True, repr=False)
 class ArgInfo(Typed):

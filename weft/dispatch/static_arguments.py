@@ -8,8 +8,6 @@ from weft.argument_errors import described
 from weft.base.exact_keys import exact_key
 from weft.errors import Fix, WeftValueError
 
-__all__ = ["StaticArgument", "hashable_static"]
-
 
 class StaticArgument:
     """A static argument: hashed and compared by class and bits, also inside of tuples and

@@ -24,8 +24,6 @@ from typing import Any
 
 from weft.distributed.watch import Unmet
 
-__all__ = ["Agreement"]
-
 Announcement = dict[str, Any]
 # A digest, the numbers of the processes that come to what it tells, and whether it is a comparison
 # of values: a program and values are never one thing, whatever their digests.

@@ -16,8 +16,6 @@ from collections.abc import Callable, Mapping
 from weft.argument_errors import close_name
 from weft.errors import Fix, WeftValueError
 
-__all__ = ["KINDS", "Membership", "find", "first_host"]
-
 Environment = Mapping[str, str]
 OPERATION = "distributed.initialize"
 

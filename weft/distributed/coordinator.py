@@ -36,8 +36,6 @@ from weft.distributed.watch import (
 )
 from weft.runtime import coordination
 
-__all__ = ["Coordinator"]
-
 # How long the coordinator waits for processes that were told of a failure to end by themselves.
 _GRACE = 30.0
 # How long all processes may wait at different barriers: another thread of theirs may be about to

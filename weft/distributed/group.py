@@ -28,8 +28,6 @@ from weft.distributed.waits import Waits, collectives, place_of
 from weft.distributed.watch import ASK_EVERY, SILENT_AFTER
 from weft.errors import DistributedError, Fix
 
-__all__ = ["Group"]
-
 # How long the main thread has, after another process ended, to come out of what it waits for.
 _GRACE = 3.0
 # How long an error of the runtime waits for the coordinator to say which process has ended: one

@@ -22,8 +22,6 @@ from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import client
 from weft.sharding import Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["assert_equal", "broadcast_one_to_all", "process_allgather", "sync_global_devices"]
-
 AXIS = "processes"
 
 

@@ -7,10 +7,6 @@ import socket
 import sys
 from typing import Any
 
-__all__ = [
-    "LIMIT", "SECONDARY", "address_of", "decoded", "encoded", "keep_alive", "print_notice",
-]  # fmt: skip
-
 Message = dict[str, Any]
 
 LIMIT = 1 << 24

@@ -19,8 +19,6 @@ from weft.errors import DistributedError, Fix, GuardError, WeftValueError, api_b
 from weft.runtime import client, coordination
 from weft.version import __version__
 
-__all__ = ["initialize", "is_initialized", "shutdown"]
-
 OPERATION = "distributed.initialize"
 # How long a connection may not succeed before a line says that it is tried.
 _SAID_AFTER = 5.0

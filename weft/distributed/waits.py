@@ -14,9 +14,6 @@ from weft.base import source
 from weft.base.notebooks import line_text
 from weft.runtime.hlo_text import parse
 
-__all__ = ["Waits", "collectives", "place_of"]
-
-
 # Where the standard library is: `threading` stands above the user's line in many stacks.
 _STANDARD = os.path.dirname(threading.__file__) + os.sep
 _PACKAGES = ("site-packages", "dist-packages")

@@ -16,11 +16,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = [
-    "ASK_EVERY", "BEHIND_AFTER", "LOOK_EVERY", "MEET_AFTER", "ROUND_PAUSE", "ROUND_SECONDS",
-    "SILENT_AFTER", "Clock", "LateProcess", "Unmet", "late_processes",
-]  # fmt: skip
-
 LOOK_EVERY = 0.5
 """The seconds between two looks of the coordinator."""
 ASK_EVERY = 2.0

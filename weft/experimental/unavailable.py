@@ -8,8 +8,6 @@ from typing import Any, NoReturn
 from weft.argument_errors import refusal
 from weft.errors import WeftNotImplementedError
 
-__all__ = ["refused", "refusing"]
-
 
 def refused(name: str, why: str, wanted: str | None = None) -> WeftNotImplementedError:
     """The error for a call of something that weft does not have."""

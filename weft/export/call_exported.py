@@ -31,8 +31,6 @@ from weft.ops.structural.tangents import instantiate, zeros
 from weft.runtime import lapack, stablehlo
 from weft.runtime.stablehlo import portable_artifact
 
-__all__ = ["PortableProgram", "call_exported_p"]
-
 call_exported_p = Primitive("call_exported", multiple_results=True, memoise=False)
 
 

@@ -6,12 +6,6 @@ from weft import config
 from weft.errors import Fix, WeftValueError
 from weft.runtime import client
 
-__all__ = [
-    "chosen_calling_convention", "default_export_platform",
-    "maximum_supported_calling_convention_version",
-    "minimum_supported_calling_convention_version",
-]  # fmt: skip
-
 # Arguments and results in order, closed-over arrays first; the numbers are those of JAX 0.10.
 maximum_supported_calling_convention_version = 10
 minimum_supported_calling_convention_version = 9

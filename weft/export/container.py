@@ -21,8 +21,6 @@ from typing import Any, TypeVar
 
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
-__all__ = ["FORMAT_VERSION", "MAGIC", "Fields", "Sections", "pack", "refused", "unpack"]
-
 T = TypeVar("T")
 
 # As in PNG: not text, and the line ends show where a transfer has changed them.

@@ -43,8 +43,6 @@ from weft.sharding import Mesh, NamedSharding, Sharding
 from weft.sharding.context import mesh_in_force
 from weft.tracing.argument_names import argument_path
 
-__all__ = ["Exported", "has_tangent"]
-
 
 def has_tangent(type: ArrayType) -> bool:
     """Whether values of a type have a derivative."""

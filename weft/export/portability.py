@@ -14,11 +14,6 @@ from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueEr
 from weft.runtime import cusolver
 from weft.runtime.stablehlo import portable_artifact
 
-__all__ = [
-    "DisabledSafetyCheck", "check_custom_calls", "check_effects", "checked_disabled",
-    "checked_platforms",
-]  # fmt: skip
-
 _CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 
 # The targets that XLA itself has under names that do not change (how values are split and laid

@@ -51,8 +51,6 @@ from weft.runtime import client
 from weft.runtime.stablehlo import portable_artifact
 from weft.sharding import AbstractMesh, NamedSharding
 
-__all__ = ["export"]
-
 
 @api_boundary
 def export(

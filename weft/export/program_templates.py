@@ -26,17 +26,6 @@ from weft.export.symbolic_dimensions import (
     operation_of,
 )
 
-__all__ = [
-    "FORMS",
-    "Fit",
-    "Fitter",
-    "Template",
-    "bases_of",
-    "differing_programs",
-    "template_of",
-    "text_parts",
-]
-
 Values = Mapping[str, int]
 
 # Numbers as MLIR writes them; those inside of names and types too, which do not differ. A sign is

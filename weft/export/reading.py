@@ -19,8 +19,6 @@ from weft.export.serialized_values import array_from_data, split_from_data, type
 from weft.export.symbolic_export import SymbolicExported
 from weft.runtime.stablehlo import portable_artifact
 
-__all__ = ["deserialize"]
-
 
 @api_boundary
 def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Exported:

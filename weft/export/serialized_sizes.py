@@ -14,8 +14,6 @@ from weft.export.symbolic_dimensions import SymbolicScope
 from weft.export.symbolic_shapes import symbolic_shape
 from weft.export.symbolic_types import SymbolicType, variables_of
 
-__all__ = ["sizes_from_data", "sizes_to_data", "template_from_data"]
-
 # Coefficients and divisors are below this, and powers at most that: no writer has larger ones.
 _LIMIT, _HIGHEST = 1 << 62, 3
 

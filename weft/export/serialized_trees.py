@@ -19,11 +19,6 @@ from weft.errors import Fix, TreeError, WeftError, WeftTypeError, WeftValueError
 from weft.export.container import Fields, refused
 from weft.runtime import pytree
 
-__all__ = [
-    "key_from_data", "key_to_data", "register_namedtuple_serialization",
-    "register_pytree_node_serialization", "tree_from_data", "tree_to_data",
-]  # fmt: skip
-
 
 @dataclasses.dataclass(frozen=True)
 class Registered:

@@ -20,11 +20,6 @@ from weft.random import threefry
 from weft.random.generator import generator_named
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding, TiledSharding
 
-__all__ = [
-    "Split", "array_from_data", "array_to_data", "split_from_data", "split_of", "split_to_data",
-    "type_from_data", "type_to_data",
-]  # fmt: skip
-
 # Every dtype that an array may have, by the name that files know it by.
 _DTYPES = {dtype.name: dtype for dtype in sorted(dtypes.ANY | dtypes.NARROW, key=str)}
 # The generator of the keys that a file may hold is found by its name; this one is always there.

@@ -15,11 +15,6 @@ from typing import Any
 
 from weft.errors import Fix, InconclusiveDimensionOperation, WeftTypeError, WeftValueError
 
-__all__ = [
-    "SymbolicDimension", "SymbolicScope", "constant_or_dimension",
-    "is_symbolic_dim", "operation_of", "value_of",
-]  # fmt: skip
-
 # A monomial: its factors with exponents, in order. A factor is the name of a variable, or an
 # operation: (name, operand, operand).
 Monomial = tuple[tuple[Any, int], ...]

@@ -35,8 +35,6 @@ from weft.export.symbolic_types import SymbolicType, Values, variables_of
 from weft.runtime import client
 from weft.runtime.stablehlo import portable_artifact
 
-__all__ = ["SymbolicExported", "export_symbolic", "symbolic_structs"]
-
 # Tried for each variable; small ones are special to many programs.
 _SMALL = (1, 2, 3)
 _LARGE = 1009

@@ -17,8 +17,6 @@ from weft.export.symbolic_dimensions import (
     read_constraints,
 )
 
-__all__ = ["symbolic_args_specs", "symbolic_shape"]
-
 _TOKEN = re.compile(r"\s*(\d+|[A-Za-z_]\w*|\.\.\.|>=|<=|==|[-+*^(),])")
 
 

@@ -10,8 +10,6 @@ from weft import dtypes
 from weft.core.types import ArrayType
 from weft.export.symbolic_dimensions import SymbolicDimension, value_of
 
-__all__ = ["SymbolicType", "Values", "variables_of"]
-
 # The size of each variable.
 Values = Mapping[str, int]
 

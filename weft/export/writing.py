@@ -12,8 +12,6 @@ from weft.export.serialized_trees import tree_to_data
 from weft.export.serialized_values import array_to_data, split_to_data, type_to_data
 from weft.version import __version__
 
-__all__ = ["serialized"]
-
 
 def serialized(exported: Any, vjp_order: int) -> bytes:
     """The bytes that `Exported.serialize` returns."""

@@ -40,8 +40,6 @@ from weft.ops.declare import join_varying
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 from weft.runtime import ffi_operation, stablehlo
 
-__all__ = ["ffi_call", "ffi_call_lower", "ffi_call_p", "foreign_operation"]
-
 
 @api_boundary
 def ffi_call(

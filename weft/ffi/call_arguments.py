@@ -18,11 +18,6 @@ from weft.errors import (
 from weft.ffi.targets import batch_partitionable
 from weft.sharding import Layout
 
-__all__ = [
-    "Order", "check_type", "checked_aliases", "checked_batch_dims", "is_layout", "operands",
-    "orders", "untyped_config",
-]  # fmt: skip
-
 Order = tuple[int, ...] | None
 
 

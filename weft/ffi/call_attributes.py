@@ -15,8 +15,6 @@ import numpy as np
 from weft.core.types import Typed
 from weft.errors import DTypeError, Fix, WeftTypeError, WeftValueError
 
-__all__ = ["ForeignAttributes", "foreign_attributes"]
-
 _SCALARS = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
 )

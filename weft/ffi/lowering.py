@@ -12,8 +12,6 @@ from weft.ffi.call_arguments import Order, checked_aliases, orders, untyped_conf
 from weft.ffi.call_attributes import foreign_attributes
 from weft.sharding import Layout
 
-__all__ = ["build_ffi_lowering_function", "ffi_lowering"]
-
 
 @api_boundary
 def ffi_lowering(

@@ -16,11 +16,6 @@ from typing import Any
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.runtime import ffi_registry
 
-__all__ = [
-    "batch_partitionable", "check_registered", "include_dir", "pycapsule", "register_ffi_target",
-    "register_ffi_target_as_batch_partitionable", "register_ffi_type", "register_ffi_type_id",
-]  # fmt: skip
-
 _FUNCTION: Any = ctypes.CFUNCTYPE(None).__base__  # of functions of libraries, too
 _DATA: Any = (ctypes.c_int.__base__, ctypes.Structure)  # variables of libraries
 _STAGES = ("instantiate", "prepare", "initialize", "execute")

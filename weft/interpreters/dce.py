@@ -13,8 +13,6 @@ from weft.core.check import checked
 from weft.core.effects import DEBUG, ORDERED_DEBUG
 from weft.core.jaxpr import Equation, Jaxpr, Var, check_marks, map_jaxprs
 
-__all__ = ["dce_equations", "dce_jaxpr", "drop_debug_effects", "without_debug_effects"]
-
 _WATCHING = frozenset({DEBUG, ORDERED_DEBUG})
 
 

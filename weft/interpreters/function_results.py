@@ -13,8 +13,6 @@ from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.interpreters.staging import StagingTracer, function_name
 
-__all__ = ["check_function", "check_results", "leaf_paths"]
-
 
 def leaf_paths(structure: Any) -> list[str]:
     """The path to each leaf of a tree of this structure, as text."""

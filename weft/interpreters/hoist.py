@@ -25,8 +25,6 @@ from weft.ops.elementwise.arithmetic import add_p, div_p, mul_p, neg_p, sub_p
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.structural.shape import broadcast_in_dim_p, reshape_p, transpose_p
 
-__all__ = ["HoistedCasts", "hoist_casts", "hoist_program"]
-
 Axes = frozenset[str]
 _NONE: Axes = frozenset()
 

@@ -38,11 +38,6 @@ from weft.interpreters.symbolic_zeros import nonzero_tangents
 from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.tangents import instantiate
 
-__all__ = [
-    "LinearizeTrace", "Linearized", "UserRuleTrace", "linear_program", "linearize_flat",
-    "linearize_jaxpr", "record_linear", "user_rule",
-]  # fmt: skip
-
 
 class _RuleTrace(Trace):
     """The trace under which rules run: records operations on tangents, passes on the others."""

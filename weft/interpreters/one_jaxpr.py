@@ -37,8 +37,6 @@ from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.loop_layouts import keep_in_program
 from weft.lowering.result_layouts import whole_sources
 
-__all__ = ["OneJaxpr", "holds_one_jaxpr", "smaller_equation", "split_equation"]
-
 
 def _unchanged(params: Params, *_: Sequence[bool]) -> Params:
     return params

@@ -16,8 +16,6 @@ from weft.core.jaxpr import Equation, Jaxpr, SplitEquation, Var, check_marks
 from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 
-__all__ = ["PartiallyEvaluated", "all_unknown", "partial_eval_jaxpr"]
-
 
 @dataclasses.dataclass(frozen=True)
 class PartiallyEvaluated:

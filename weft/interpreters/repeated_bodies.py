@@ -30,8 +30,6 @@ from weft.interpreters.residuals import choose_residuals
 from weft.lowering import called_bodies
 from weft.lowering.called_bodies import REPEATS, is_worth_calling, size_of_equation, total
 
-__all__ = ["body_p", "tokens_of", "with_called_bodies"]
-
 # How many equations in a row must be equal for their distance to count as a period.
 GRAM = 6
 # Periods that are tried in a round, the most frequent ones first, and rounds.

@@ -26,8 +26,6 @@ from weft.core.types import ArrayType
 from weft.interpreters.dce import dce_equations
 from weft.interpreters.linearize import Linearized, linearize_jaxpr
 
-__all__ = ["choose_residuals", "linearize_sparing"]
-
 
 def linearize_sparing(
     jaxpr: Jaxpr,

@@ -18,10 +18,6 @@ from weft.ops.collectives.all_reduce import vary
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.extended_dtypes import is_key
 
-__all__ = [
-    "cast_to", "join_types", "pvary_jaxpr", "retype_program", "retype_together", "varying_along",
-]  # fmt: skip
-
 
 def join_types(a: ArrayType, b: ArrayType) -> ArrayType:
     """The type that holds values of both types, which have one shape and dtype.

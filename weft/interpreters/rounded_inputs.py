@@ -16,8 +16,6 @@ from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.ops.elementwise.convert import convert_element_type_p
 
-__all__ = ["rounded_inputs", "warn_of_numbers", "warn_of_rounded_inputs"]
-
 # A value that the program computes from its numbers is looked at if it is no larger.
 _SMALL = 1 << 16
 

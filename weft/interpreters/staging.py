@@ -38,8 +38,6 @@ from weft.errors import AxisError, Fix, GuardError, WeftError, WeftNotImplemente
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.constants import inline_consts
 
-__all__ = ["StagingTrace", "StagingTracer", "function_name", "rebuild", "trace_to_jaxpr"]
-
 _SCALARS = (bool, int, float, complex, np.generic)
 _current_source = sources.current
 

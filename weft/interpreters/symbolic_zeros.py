@@ -8,8 +8,6 @@ from typing import Any
 from weft.base.marked_lists import Flags, spread
 from weft.core.rules import LinearOperand, Types, Zero
 
-__all__ = ["known_operands", "merge_cotangents", "merge_zeros", "nonzero_tangents"]
-
 
 def nonzero_tangents(tangents: Iterable[Any]) -> tuple[Flags, list[Any]]:
     """Which tangents (or cotangents) are not a `Zero`, and these."""

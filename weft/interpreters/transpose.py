@@ -32,8 +32,6 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.narrow import SUMMED_IN_FLOAT32
 from weft.ops.structural.tangents import add_tangents
 
-__all__ = ["backward_pass", "transpose_jaxpr"]
-
 
 def _evaluate_known(
     eqns: Sequence[Equation], linear: set[Var], env: dict[Var, Any]

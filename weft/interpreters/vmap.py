@@ -32,8 +32,6 @@ from weft.interpreters.staging import rebuild
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.shape import move_dim
 
-__all__ = ["BatchTrace", "BatchTracer", "vmap_flat", "vmap_jaxpr"]
-
 Dim = int | None
 
 

@@ -15,11 +15,6 @@ from weft.core.trace import current_trace
 from weft.core.types import type_of
 from weft.interpreters.vmap import BatchTrace
 
-__all__ = [
-    "VmappableValue", "closed", "element", "is_vmappable", "register_vmappable", "spec_types",
-    "unregister_vmappable", "vmappables", "whole",
-]  # fmt: skip
-
 
 @dataclasses.dataclass(frozen=True)
 class Vmappable:

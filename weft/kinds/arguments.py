@@ -37,14 +37,6 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.products.dot import canonical_precision
 from weft.typing import ArrayLike
 
-__all__ = [
-    "BOTH", "NEVER", "Axes", "Axis", "DType", "EachOperand", "Flag", "Function", "Inexact",
-    "Integer", "Length", "Mask", "NamedAxes", "NoEffect", "NoSharding", "Number", "OneAxis",
-    "Operand", "Operands", "Out", "Passed", "Precision", "Promoted", "PromotedOperands", "Shape",
-    "Stored", "choice", "common", "copied", "of_rank", "operand_kind", "promoted_kind", "refused",
-    "take_dtype", "take_number",
-]  # fmt: skip
-
 
 def _operand(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, first=call.position)

@@ -48,8 +48,6 @@ from weft.kinds.signatures import (
     rest_name,
 )
 
-__all__ = ["ArrayFunction", "array_function", "constant", "python_function"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
 _trace = current_variable.get

@@ -31,8 +31,6 @@ from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import Program, Run, running
 from weft.ops.structural.constants import inline_consts
 
-__all__ = ["CompiledFunction", "OneEquation", "compiled", "is_eager", "records"]
-
 _trace = current_variable.get
 _settings = config.settings
 # Jaxprs of this many equations or fewer are bound one by one under an eager transformation.

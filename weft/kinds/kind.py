@@ -13,8 +13,6 @@ from typing import Any
 
 from weft.core.types import ArrayType
 
-__all__ = ["NONE", "Arguments", "Kind"]
-
 
 class Arguments(dict[str, Any]):
     """The arguments of one call that were taken so far, by name, for the kinds that depend on them.

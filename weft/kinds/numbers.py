@@ -18,11 +18,6 @@ from weft.errors import DTypeError
 from weft.kinds.checks import check_arrays, check_fits, does_not_fit, operands
 from weft.ops.elementwise.convert import convert_element_type_p
 
-__all__ = [
-    "NUMBERS", "RANK", "WIDE", "as_operand", "canonical_type", "in_dtype", "is_number",
-    "number_for", "number_of", "promote_operands",
-]  # fmt: skip
-
 _trace = current_variable.get
 NUMBERS = (bool, int, float, complex)
 # The kinds of dtypes in the order of promotion.

@@ -24,8 +24,6 @@ from weft.dispatch.known_calls import PythonRun, call_key
 from weft.kinds.array_function import ArrayFunction
 from weft.kinds.repeated import WatchedTrace
 
-__all__ = ["primitive_function"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
 # Calls that were made once. One with ever new arguments is not worth watching.

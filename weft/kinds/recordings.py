@@ -31,8 +31,6 @@ from weft.core.jaxpr import Equation, Literal, Var
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.sharding.current import in_force
 
-__all__ = ["Recording", "recording_key"]
-
 _settings = config.settings
 _axes = axes_variable.get
 # Classes whose objects never change and have no parts: the key has their class and the object.

@@ -30,8 +30,6 @@ from weft.core.trace import current_variable, using_trace
 from weft.lowering.eval_trace import EvalTrace, operation_key
 from weft.lowering.executables import Run, running
 
-__all__ = ["WatchedTrace", "repeated"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 _trace = current_variable.get
 _settings = config.settings

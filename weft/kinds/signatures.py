@@ -14,11 +14,6 @@ from typing import Any, NamedTuple
 from weft.errors import WeftTypeError
 from weft.kinds.kind import NONE, Arguments, Kind
 
-__all__ = [
-    "ArgumentStep", "CallForm", "binder", "by_name", "call_form", "kinds_of", "operation_of",
-    "rest_name",
-]  # fmt: skip
-
 _UNIONS = (typing.Union, types.UnionType)
 # The rooms that errors name before their functions: `linalg.norm`, `fft.fft`, `cluster.vq.vq`.
 _ROOMS = frozenset({"linalg", "fft", "signal", "cluster", "vq", "ndimage"})

@@ -15,11 +15,6 @@ from typing import Any, NamedTuple
 from weft import config
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 
-__all__ = [
-    "LEAST", "REPEATS", "Size", "bodies_are_called", "called_often", "is_worth_calling",
-    "size_of_equation", "total",
-]  # fmt: skip
-
 # How often a body must be repeated.
 REPEATS = 3
 

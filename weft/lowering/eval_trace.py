@@ -39,8 +39,6 @@ from weft.lowering.result_layouts import operand_formats
 from weft.native.optional import calls
 from weft.sharding.current import mesh_variable
 
-__all__ = ["EvalTrace", "one_operation", "operation_key", "operation_program", "run_lowered"]
-
 
 class EvalTrace(Trace):
     """Evaluates primitives at once."""

@@ -21,8 +21,6 @@ from weft import config
 from weft.base.program_caches import BoundedCache
 from weft.lowering.executables import Run
 
-__all__ = ["ExecutableCache"]
-
 _settings = config.settings
 
 

@@ -40,12 +40,6 @@ from weft.runtime.backends.backend import CompileOptions
 from weft.sharding import Layout, Mesh, NamedSharding, Sharding, TiledSharding, named_sharding
 from weft.sharding.layout import unless_row_major
 
-__all__ = [
-    "LITTLE", "LoweredProgram", "Program", "compile_lowered", "compile_program", "device_for",
-    "explain_failure",
-    "lower_program", "run_program",
-]  # fmt: skip
-
 _log = logging.getLogger("weft")
 
 # Scalars that have been copied from the default device to several devices.

@@ -19,8 +19,6 @@ from weft.core.access_pattern import Read, Reads, full_read, whole_reads
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.core.types import ArrayType
 
-__all__ = ["Candidate", "explain", "infer_layouts", "makers", "read_cost", "reads_of"]
-
 Order = tuple[int, ...]
 
 LINE = 64

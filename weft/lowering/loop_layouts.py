@@ -17,8 +17,6 @@ from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Var
 from weft.sharding import Layout
 
-__all__ = ["keep_in_program", "keep_layouts"]
-
 Layouts = Sequence[Any]
 
 

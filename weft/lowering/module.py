@@ -34,8 +34,6 @@ from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
 from weft.sharding import AbstractMesh, Mesh, Sharding
 
-__all__ = ["LoweringContext", "ManualMesh", "ModuleContext", "lower_to_module"]
-
 Attributes = dict[str, Any]
 
 

@@ -26,8 +26,6 @@ from weft.core.jaxpr import Jaxpr, Literal
 from weft.lowering.executables import LITTLE, Finished, Program
 from weft.runtime import client
 
-__all__ = ["program_on_host"]
-
 # Two microseconds are lost each time, in all a fifth of the time that compiling takes.
 OFTEN = 1000
 

@@ -18,8 +18,6 @@ from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import stablehlo
 from weft.sharding import AbstractMesh, Mesh, NamedSharding, Sharding
 
-__all__ = ["MeshTable", "sharding_attribute", "unsplit_rows"]
-
 Axes = tuple[tuple[str, int], ...]
 
 

@@ -23,11 +23,6 @@ from weft.sharding import (
     TiledSharding,
 )
 
-__all__ = [
-    "joint_place", "operand_place", "operand_shardings", "outside_mesh", "program_places",
-    "same_devices",
-]  # fmt: skip
-
 Place = Any
 
 

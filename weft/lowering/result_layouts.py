@@ -23,11 +23,6 @@ from weft.ops.structural.sharding_constraint import sharding_constraint_p
 from weft.sharding import Format, Layout, PartitionSpec
 from weft.sharding.layout import unless_row_major
 
-__all__ = [
-    "known_formats", "known_shardings", "operand_formats", "operand_layouts", "result_sources",
-    "settled_layouts", "whole_sources",
-]  # fmt: skip
-
 Layouts = tuple[Any, ...]
 
 

@@ -13,8 +13,6 @@ import time
 from weft import config
 from weft.base.terminal import is_terminal, write
 
-__all__ = ["noticed"]
-
 
 class _Running:
     """Something that is being compiled."""

@@ -24,8 +24,6 @@ from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import op_sharding as native
 from weft.sharding import Mesh, Sharding, SingleDeviceSharding, TiledSharding, named_sharding
 
-__all__ = ["XlaSharding", "from_xla", "to_xla"]
-
 _KINDS = ("replicated", "tiled", "maximal", "manual", "unknown", "unreduced")
 _SUBGROUPS = ("replicated", "manual", "unreduced")
 

@@ -31,9 +31,6 @@ from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_upda
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 
-__all__ = ["Ring", "ProductTerm", "gathering", "lengths_of", "scattering"]
-
-
 # ---- steps -------------------------------------------------------------------------------------
 
 

@@ -31,8 +31,6 @@ from weft.ops.collectives.all_reduce import made_varying
 from weft.ops.collectives.named_axes import Names, axis_names, axis_sizes_of, same_along
 from weft.typing import ArrayLike, DTypeLike
 
-__all__ = ["gathered_product", "scattered_product"]
-
 
 @api_boundary
 def gathered_product(

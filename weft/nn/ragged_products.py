@@ -49,8 +49,6 @@ from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, re
 from weft.ops.structural.tangents import add_tangents
 from weft.typing import ArrayLike, DTypeLike
 
-__all__ = ["RaggedDotDimensionNumbers", "ragged_dot", "ragged_dot_general"]
-
 
 class RaggedDotDimensionNumbers(NamedTuple):
     """The dimensions of `ragged_dot_general`.

@@ -22,8 +22,6 @@ from weft.ops.products.dot import dot_general
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.typing import ArrayLike, DTypeLike
 
-__all__ = ["scaled_dot", "scaled_matmul"]
-
 
 @api_boundary
 def scaled_dot(

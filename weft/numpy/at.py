@@ -67,8 +67,6 @@ from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["At", "AtIndex", "at"]
-
 # Loaded on first use: only `apply` at repeated positions takes steps.
 conditionals: Any = LazyModule("weft.control_flow.cond")
 loops: Any = LazyModule("weft.control_flow.fori_loop")

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["has_names", "split_axes"]
-
 
 def has_names(axis: Any) -> bool:
     """Whether an `axis` argument names an axis, alone or among others."""

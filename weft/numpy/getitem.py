@@ -25,8 +25,6 @@ from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import reshape
 from weft.refs.index import has_windows, read, with_moved_starts
 
-__all__ = ["getitem", "start_array", "take_by_plan"]
-
 _trace = current_variable.get
 _BOUNDS = frozenset({int, type(None)})
 

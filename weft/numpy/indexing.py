@@ -40,10 +40,6 @@ from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.refs.index import Slice
 
-__all__ = [
-    "IndexPlan", "encode", "gather_by", "index_array", "plan_of", "planned", "take_static",
-]  # fmt: skip
-
 # Entries of a key: integers and None stand for themselves, a slice is a tuple of three; others are
 # tuples that begin with one of these words.
 _SCALAR, _ARRAY, _FLAG = "scalar", "array", "flag"

@@ -36,8 +36,6 @@ from weft.ops.elementwise.convert import bitcast_convert_type, convert_element_t
 from weft.ops.structural.joining import rev
 from weft.ops.structural.shape import reshape
 
-__all__ = ["view"]
-
 # The version of the Array API standard that `weft.numpy` follows.
 ARRAY_API = "2024.12"
 

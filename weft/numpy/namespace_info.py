@@ -9,8 +9,6 @@ from weft.argument_errors import invalid_value
 from weft.kinds.compiled_functions import is_eager
 from weft.runtime import client
 
-__all__ = ["NamespaceInfo", "array_namespace_info"]
-
 _KINDS = {
     "bool": dtypes.BOOLEAN,
     "signed integer": dtypes.SIGNED,

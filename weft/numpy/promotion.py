@@ -31,11 +31,6 @@ from weft.ops.structural.narrow import wide_dtype
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.typing import ArrayLike
 
-__all__ = [
-    "Binary", "CONTAINERS", "BinaryUfunc", "Unary", "UnaryUfunc", "binary", "binary_ufunc",
-    "operator_of", "unary", "unary_ufunc",
-]  # fmt: skip
-
 Unary = Callable[[ArrayLike], Array]
 Binary = Callable[[ArrayLike, ArrayLike], Array]
 Apply = Callable[..., Any]

@@ -15,8 +15,6 @@ from weft.argument_errors import refusal
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
 from weft.runtime.jaxlib.lazy import LazyModule
 
-__all__ = ["MISSING", "FunctionUfunc", "ufunc", "ufunc_of"]
-
 # Imported when a method is called: it needs loops, and modules that import this one.
 implementations = LazyModule("weft.numpy.ufunc_methods")
 

@@ -17,11 +17,6 @@ from weft.core.rules import LinearOperand, Values, Zero
 from weft.core.types import ArrayType
 from weft.runtime import stablehlo
 
-__all__ = [
-    "emit_reduction", "join_varying", "linear_jvp", "linear_operands", "linear_primitive",
-    "lower_to", "primitive", "result_type",
-]  # fmt: skip
-
 Rule = Callable[..., Any]
 
 

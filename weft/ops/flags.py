@@ -8,8 +8,6 @@ import numpy as np
 
 from weft.errors import Fix, WeftTypeError
 
-__all__ = ["check_flag", "check_flags"]
-
 
 def check_flag(value: Any, operation: str, argument: str, *, none: bool = False) -> None:
     """Raises WeftTypeError if a flag is neither true nor false (nor None, where `none` is set).

@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from weft import dtypes
 from weft.errors import Fix, WeftError
 
-__all__ = ["to_dtype", "unfit", "use_numpy"]
-
 E = TypeVar("E", bound=WeftError)
 
 

@@ -11,8 +11,6 @@ import os
 from weft.errors import api_boundary
 from weft.runtime import profiler
 
-__all__ = ["device_memory_profile", "save_device_memory_profile"]
-
 
 @api_boundary
 def device_memory_profile(backend: str | None = None) -> bytes:

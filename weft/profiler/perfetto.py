@@ -12,8 +12,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-__all__ = ["serve_once", "write_for_perfetto"]
-
 _PORT = 9001
 
 

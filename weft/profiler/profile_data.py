@@ -11,8 +11,6 @@ from typing import Any
 
 from weft.runtime import profiler
 
-__all__ = ["ProfileData", "ProfileEvent", "ProfilePlane"]
-
 ProfileData: Any = profiler.ProfileData
 ProfileEvent: Any = profiler.ProfileEvent
 ProfilePlane: Any = profiler.ProfilePlane

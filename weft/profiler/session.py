@@ -20,11 +20,6 @@ from weft.errors import Fix, ProfilerError, WeftTypeError, WeftValueError, api_b
 from weft.profiler.perfetto import serve_once, write_for_perfetto
 from weft.runtime import profiler
 
-__all__ = [
-    "ProfileOptions", "StepTraceAnnotation", "TraceAnnotation", "annotate_function", "named_call",
-    "named_scope",    "start_server", "start_trace", "stop_server", "stop_trace", "trace",
-]  # fmt: skip
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

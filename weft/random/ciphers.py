@@ -15,8 +15,6 @@ from weft.ops.declare import join_varying, primitive
 from weft.ops.elementwise.families import align
 from weft.runtime import stablehlo
 
-__all__ = ["cipher", "whole"]
-
 _uint32 = np.dtype(np.uint32)
 _NUMBERS = {2: "two", 4: "four", 6: "six"}
 

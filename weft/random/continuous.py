@@ -24,11 +24,6 @@ from weft.random.draw_arguments import GumbelMode, Joined, Key, Real, Reals, Sha
 from weft.random.draws import draw_function
 from weft.random.streams import Stream, full_operand, repeated, rows, stream_of
 
-__all__ = [
-    "cauchy", "exponential", "exponential_of", "gumbel", "gumbel_of", "laplace", "logistic",
-    "pareto", "rayleigh", "triangular", "weibull_min",
-]  # fmt: skip
-
 
 @draw_function
 def exponential(

@@ -38,8 +38,6 @@ from weft.random.draw_arguments import (
 from weft.random.draws import draw_function
 from weft.random.streams import full_operand, repeated, stream_of
 
-__all__ = ["categorical", "geometric"]
-
 
 def _logits(value: Any, call: Arguments) -> Any:
     value = real_kind.take(value, call)

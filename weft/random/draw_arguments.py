@@ -28,12 +28,6 @@ from weft.ops.structural.extended_dtypes import KeyDType, use_key
 from weft.ops.structural.shape import canonical_axis
 from weft.random.threefry import default_generator
 
-__all__ = [
-    "Bits", "GumbelMode", "Integers", "Joined", "Key", "Mode", "NoiseMode", "Numbers", "Real",
-    "Reals", "Shape", "Sharding", "Signs", "UnusedKey", "axis_kind", "check_dtype", "check_key",
-    "check_keys", "check_parameter", "check_shape", "joined_shape", "real_kind",
-]  # fmt: skip
-
 _MAKE = Fix("key", "make a key first: weft.random.key(0)", {"seed": 0})
 
 

@@ -18,8 +18,6 @@ from weft.kinds.compiled_functions import OneEquation
 from weft.lowering.executables import Program
 from weft.ops.structural.sharding_constraint import constrain
 
-__all__ = ["Draw", "draw_function", "one_equation"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

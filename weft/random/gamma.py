@@ -53,11 +53,6 @@ from weft.random.draws import draw_function
 from weft.random.gaussian import normal_of
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 
-__all__ = [
-    "beta", "chisquare", "dirichlet", "f", "gamma", "is_narrow", "key_of", "log_gamma_of",
-    "loggamma", "random_gamma_p", "t", "total",
-]  # fmt: skip
-
 Arrays = tuple[Any, ...]
 Shape = tuple[int, ...]
 

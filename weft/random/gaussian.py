@@ -42,11 +42,6 @@ from weft.random.streams import Stream, filled, full_operand, repeated, stream_o
 from weft.random.tails import in_lower_tail, in_upper_tail, tail_number
 from weft.random.uniforms import draw_signs
 
-__all__ = [
-    "double_sided_maxwell", "draw_normal", "lognormal", "maxwell", "normal", "normal_of",
-    "truncated_normal", "wald",
-]  # fmt: skip
-
 
 def _first_lengths(value: Any, call: Arguments) -> tuple[int, ...]:
     own = joined_shape(None, loc=call["loc"], scale=call["scale"])

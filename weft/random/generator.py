@@ -20,8 +20,6 @@ from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import KeyDType
 from weft.setting_kinds import generators
 
-__all__ = ["Generator", "define_generator", "generator_named", "register"]
-
 Shape = tuple[int, ...]
 
 

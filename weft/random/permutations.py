@@ -41,8 +41,6 @@ from weft.random.draws import draw_function
 from weft.random.streams import Stream, stream_of
 from weft.random.uniforms import integers_below
 
-__all__ = ["choice", "permutation"]
-
 
 def _population(value: Any, call: Arguments) -> Any:
     name, operation, x = call.name, call.operation, value

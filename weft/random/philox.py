@@ -34,8 +34,6 @@ from weft.random.threefry import (
 )
 from weft.runtime import stablehlo
 
-__all__ = ["RBG", "UNSAFE_RBG"]
-
 Shape = tuple[int, ...]
 
 _uint32 = np.dtype(np.uint32)

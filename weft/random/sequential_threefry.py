@@ -22,8 +22,6 @@ from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import reshape, transpose
 
-__all__ = ["sequential_random_bits", "sequential_split"]
-
 Shape = tuple[int, ...]
 Cipher = Callable[[Any, Any], tuple[Any, Any]]
 

@@ -25,8 +25,6 @@ from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.random.generator import Generator
 from weft.random.threefry import default_generator
 
-__all__ = ["Stream", "filled", "full_operand", "repeated", "rows", "stream_of"]
-
 Shape = tuple[int, ...]
 
 

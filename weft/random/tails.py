@@ -16,8 +16,6 @@ from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.arithmetic import min as minimum
 from weft.ops.elementwise.elementary import expm1, log1p
 
-__all__ = ["in_lower_tail", "in_upper_tail", "tail_number"]
-
 # log(sqrt(2 pi) (x + 1) exp(x^2 / 2) Q(x)) for x >= 1 as a sum of Chebyshev polynomials of
 # 1 - 8 / (x + 3): computed with 40 digits at 48 nodes. (That a rational function of x as the
 # variable makes such a series short is from M. Shepherd and J. Laframboise, "Chebyshev

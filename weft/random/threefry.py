@@ -36,11 +36,6 @@ from weft.random.generator import Generator, generator_named, register
 from weft.random.sequential_threefry import sequential_random_bits, sequential_split
 from weft.runtime import stablehlo
 
-__all__ = [
-    "THREEFRY", "default_generator", "row_major_index", "threefry_2x32", "threefry_fold_in",
-    "threefry_seed", "threefry_split",
-]  # fmt: skip
-
 Shape = tuple[int, ...]
 
 _uint32 = np.dtype(np.uint32)

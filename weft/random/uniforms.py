@@ -36,8 +36,6 @@ from weft.random.draw_arguments import (
 from weft.random.draws import draw_function
 from weft.random.streams import Stream, full_operand, repeated, rows, stream_of
 
-__all__ = ["bernoulli", "bits", "draw_signs", "integers_below", "rademacher", "randint", "uniform"]
-
 
 def _bound(default: float) -> Kind:
     """The kind of a bound of real numbers; the float that is the default becomes None."""

@@ -22,12 +22,6 @@ from weft.interpreters.staging import function_name, rebuild
 from weft.refs.equations import addupdate_p, swap_p
 from weft.refs.reference import Ref, boxed, contents
 
-__all__ = [
-    "Discharged", "PureCall", "array_in", "as_closure", "boxed_call", "check_distinct", "discharge",
-    "has_references", "lent", "not_carried", "passed_and_closed_over", "pure_call",
-    "value_type", "written_inputs", "written_inside",
-]  # fmt: skip
-
 _WRITES = (swap_p, addupdate_p)
 
 

@@ -19,17 +19,6 @@ from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.refs.index import Slice, indexed_shape
 
-__all__ = [
-    "TRACED",
-    "WHOLE",
-    "IndexParameter",
-    "addupdate_p",
-    "get_p",
-    "index_with",
-    "split_index",
-    "swap_p",
-]
-
 
 class _Traced:
     """The place of an operand in an index."""

@@ -13,8 +13,6 @@ from weft.errors import Fix, TreeError, WeftValueError, api_boundary
 from weft.refs.reference import Ref
 from weft.runtime.jaxlib.lazy import pending_nodes
 
-__all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "PullbackOfReferences", "VJPFunction"]
-
 
 class _Mark:
     """A word for one cotangent; all of one class are equal."""

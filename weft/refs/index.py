@@ -13,11 +13,6 @@ from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_update_slice_in_dim
 from weft.runtime.jaxlib.lazy import pending_nodes
 
-__all__ = [
-    "Slice", "dslice", "has_windows", "indexed_shape", "read", "updated",
-    "windows", "with_moved_starts",
-]  # fmt: skip
-
 
 @dataclasses.dataclass(frozen=True)
 class Slice:

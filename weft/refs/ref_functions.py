@@ -11,8 +11,6 @@ from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.ops.indexing.creation import full
 from weft.refs.reference import Ref, end, new_ref
 
-__all__ = ["addupdate", "empty_ref", "free_ref", "freeze", "get", "set", "swap"]
-
 
 def _checked(ref: Any, operation: str) -> Ref:
     if type(ref) is Ref:

@@ -28,18 +28,6 @@ from weft.refs import index as indexing
 from weft.refs.equations import WHOLE, addupdate_p, get_p, index_with, split_index, swap_p
 from weft.refs.views import RefParts
 
-__all__ = [
-    "Ref",
-    "boxed",
-    "contents",
-    "end",
-    "new_ref",
-    "root_of",
-    "staged",
-    "unread",
-    "with_staged",
-]
-
 _current = current_variable.get
 _NUMBERS = (bool, int, float, complex, np.generic)
 

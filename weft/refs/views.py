@@ -6,8 +6,6 @@ from typing import Any
 
 from weft.refs import index as indexing
 
-__all__ = ["RefParts", "RefView"]
-
 
 class RefParts:
     """What `ref.at` is: indexed, it gives parts of a reference."""

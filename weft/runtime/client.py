@@ -24,13 +24,6 @@ from weft.runtime.backends.backend import Backend
 if TYPE_CHECKING:
     from weft.runtime.backends.pjrt import Distributed, JaxlibBackend
 
-__all__ = [
-    "backend", "backend_for", "backend_of", "default_backend", "device_count", "devices",
-    "group",
-    "host_count", "host_id", "host_ids", "is_started", "local_device_count", "local_devices",
-    "process_count", "process_index", "process_indices", "set_distributed", "use_backend",
-]  # fmt: skip
-
 Device = Any
 
 _current: Backend | None = None

@@ -6,6 +6,4 @@ from typing import Any
 
 from weft.runtime.jaxlib.native import extension
 
-__all__ = ["Device"]
-
 Device: Any = extension.Device

@@ -15,8 +15,6 @@ import numpy as np
 from weft import dtypes
 from weft.errors import WeftValueError
 
-__all__ = ["Computation", "Instruction", "HloModule", "Shape", "parse"]
-
 
 class Shape(NamedTuple):
     """The dtype and lengths of an array in HLO."""

@@ -9,11 +9,6 @@ from jaxlib import _profile_data, _profiler
 
 from weft.runtime import client, pjrt
 
-__all__ = [
-    "ProfileData", "ProfileEvent", "ProfileLine", "ProfilePlane", "annotation", "heap_profile",
-    "register_subprocess", "start_server", "start_session",
-]  # fmt: skip
-
 annotation: Any = _profiler.TraceMe
 register_subprocess: Any = _profiler.register_subprocess
 ProfileData: Any = _profile_data.ProfileData

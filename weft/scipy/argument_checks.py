@@ -16,11 +16,6 @@ from weft.kinds.checks import check_arrays
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.operand_errors import to_dtype
 
-__all__ = [
-    "at_least", "check_dimensions", "check_numbers", "common_dtype", "count_from", "dimensions",
-    "not_here", "not_there", "one_of", "option", "refuse", "wrong_shape", "wrong_value",
-]  # fmt: skip
-
 
 def one_of(operation: str, argument: str, value: Any, names: Sequence[Any]) -> None:
     """Raises WeftValueError for a value that is not among `names`, words or integers.

@@ -13,11 +13,6 @@ from weft.sharding.context import use_mesh
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.sharding import SingleDeviceSharding
 
-__all__ = [
-    "AbstractDevice", "auto_axes", "explicit_axes", "make_single_device_sharding",
-    "use_abstract_mesh",
-]  # fmt: skip
-
 
 @dataclasses.dataclass(frozen=True)
 class AbstractDevice:

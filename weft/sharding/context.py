@@ -14,11 +14,6 @@ from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.sharding import current
 from weft.sharding.mesh import AbstractMesh, AnyMesh, Mesh
 
-__all__ = [
-    "get_abstract_mesh", "get_mesh", "is_simulated", "mesh_in_force", "set_mesh", "simulate",
-    "use_mesh",
-]  # fmt: skip
-
 
 def _check(operation: str, mesh: Any) -> None:
     if not isinstance(mesh, AnyMesh):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextvars
 from typing import Any, NamedTuple
 
-__all__ = ["Entered", "enter", "entered", "in_force", "leave", "mesh_variable", "replace"]
-
 
 class Entered(NamedTuple):
     """A mesh (or None) in force, and the entry around it; `simulated` are the meshes that one

@@ -8,8 +8,6 @@ from typing import Any
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.sharding.names import repeated
 
-__all__ = ["check_devices", "is_addressable", "is_device", "or_more_devices", "set_process_index"]
-
 Device = Any
 
 

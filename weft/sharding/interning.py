@@ -12,8 +12,6 @@ from typing import Any, ClassVar, Self
 
 from weft.base.util import Immutable
 
-__all__ = ["Interned"]
-
 _lock = threading.RLock()
 
 

@@ -14,8 +14,6 @@ from weft.sharding.devices import is_device
 from weft.sharding.interning import Interned
 from weft.sharding.sharding import Sharding, SingleDeviceSharding
 
-__all__ = ["Format", "Layout", "unless_row_major"]
-
 
 class Layout(Interned):
     """The order of an array's elements in a device's memory.

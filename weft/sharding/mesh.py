@@ -26,8 +26,6 @@ from weft.sharding.interning import Interned
 from weft.sharding.names import axis_names as checked_names
 from weft.sharding.names import renamed
 
-__all__ = ["AbstractMesh", "AnyMesh", "AxisType", "Mesh"]
-
 Device = Any
 
 

@@ -23,8 +23,6 @@ from weft.sharding.sharding import (
 )
 from weft.sharding.spec import PartitionSpec
 
-__all__ = ["NamedSharding", "named_sharding"]
-
 Device = Any
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from weft.argument_errors import close_name
 from weft.errors import AxisError, Fix, WeftTypeError
 
-__all__ = ["axis_names", "check_known", "quoted", "renamed", "repeated", "repeated_axis"]
-
 
 def quoted(names: Iterable[Any]) -> str:
     """Names for a sentence, such as `'i', 'j'`."""

@@ -21,11 +21,6 @@ from weft.errors import (
 from weft.sharding.devices import check_devices, is_addressable
 from weft.sharding.interning import Interned
 
-__all__ = [
-    "KINDS_OF_MEMORY", "Sharding", "SingleDeviceSharding", "TiledSharding", "block_slices",
-    "checked_shape",
-]  # fmt: skip
-
 Device = Any
 Assignment = np.ndarray[Any, Any] | None
 

@@ -9,8 +9,6 @@ from weft.base.util import Immutable
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.sharding.names import repeated, repeated_axis
 
-__all__ = ["P", "PartitionSpec", "Unconstrained"]
-
 
 class Unconstrained:
     """The entry of a spec for a dimension whose split the compiler decides."""

@@ -24,10 +24,6 @@ from weft.spmd.block_types import Manual
 from weft.spmd.shard_map_primitive import shard_map_p
 from weft.spmd.why_varying import Cause
 
-__all__ = [
-    "BlockValue", "BlocksTrace", "causes_of", "depends_on_devices", "joined_again", "split_further",
-]  # fmt: skip
-
 
 class BlockValue(Tracer):
     """The blocks of all devices, in `stacked`; `constant` says that it depends on no block, and

@@ -14,8 +14,6 @@ from weft.core.types import ArrayType
 from weft.sharding import PartitionSpec
 from weft.sharding.mesh import AnyMesh
 
-__all__ = ["Manual", "block_type", "inserted", "leaving_spec", "whole_type"]
-
 
 class Manual(NamedTuple):
     """The mesh of a shard_map, its manual axes (in the order of the mesh), whether the user writes

@@ -49,8 +49,6 @@ from weft.spmd.shard_map_primitive import body_of, enter, inside, leave, left_ty
 from weft.spmd.simulated import simulate_shard_map
 from weft.spmd.why_varying import Cause
 
-__all__ = ["BlockTrace", "BlockTracer"]
-
 # Primitives that call Python: once per device, with that device's blocks.
 _CALLS_PYTHON = frozenset((pure_callback_p, io_callback_p, debug_callback_p))
 

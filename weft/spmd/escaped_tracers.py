@@ -15,8 +15,6 @@ from weft.core.primitive import Primitive
 from weft.core.trace import Trace, Tracer, current_trace, using_trace
 from weft.errors import Fix, WeftValueError
 
-__all__ = ["HiddenValues", "check_not_hidden", "substituting"]
-
 
 class HiddenValues(WeftValueError):
     """Raised where a function reads `values`, which belong to transformations around it."""

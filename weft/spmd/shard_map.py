@@ -45,8 +45,6 @@ from weft.spmd.why_varying import why_varies
 from weft.tracing.argument_names import argument_path
 from weft.tracing.closure_lifting import TracedValues
 
-__all__ = ["shard_map"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 E = TypeVar("E", bound=WeftError)

@@ -53,8 +53,6 @@ from weft.sharding import PartitionSpec
 from weft.spmd.block_types import Manual, block_type, inserted, leaving_spec, whole_type
 from weft.spmd.escaped_tracers import check_not_hidden
 
-__all__ = ["OutSpecs", "body_of", "call_shard_map", "inside", "lower_shard_map", "shard_map_p"]
-
 Specs = tuple[PartitionSpec, ...]
 # The specs of the results of a Python function are known once it has run.
 OutSpecs = Callable[[], Specs]

@@ -40,8 +40,6 @@ from weft.spmd.escaped_tracers import check_not_hidden
 from weft.spmd.shard_map_primitive import body_of, inside, lower_shard_map, shard_map_p
 from weft.spmd.why_varying import Cause
 
-__all__ = ["SimulationTracer", "simulate_shard_map"]
-
 
 class SimulationTracer(BlockValue):
     """The blocks of all devices as one array: a leading dimension for each axis along which they

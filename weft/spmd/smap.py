@@ -12,8 +12,6 @@ from weft.errors import Fix, WeftNotImplementedError
 from weft.sharding import PartitionSpec
 from weft.spmd.shard_map import shard_map
 
-__all__ = ["smap"]
-
 _NOT_SAID = object()
 
 

@@ -11,8 +11,6 @@ from weft.core.trace import Tracer
 from weft.interpreters.staging import StagingTracer
 from weft.ops.collectives.all_reduce import pbroadcast_p
 
-__all__ = ["Cause", "why_varies"]
-
 
 class Cause(NamedTuple):
     """The cause of a value's varying along an axis: an operation with the user's line, or the spec

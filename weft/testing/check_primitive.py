@@ -19,8 +19,6 @@ from weft.testing import value_properties as values
 from weft.testing.primitive_application import PrimitiveApplication, Skipped, application
 from weft.testing.report import Check, Example, Report
 
-__all__ = ["PROPERTIES", "Property", "check_primitive", "rule_sources"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Property:

@@ -20,11 +20,6 @@ from weft.errors import MissingRuleError, WeftTypeError
 from weft.testing.function_checks import product, replaced
 from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted, random_like
 
-__all__ = [
-    "declared_linear", "finite_differences", "forward_effects", "linearized", "low_precision",
-    "second_derivatives", "transpose_rule", "transposed",
-]  # fmt: skip
-
 # In narrow dtypes derivatives are rounded: what is far out of these bounds is wrong.
 _NARROW = {"float16": 0.1, "bfloat16": 0.25, "float32": 1e-2}
 

@@ -30,8 +30,6 @@ from weft.testing.primitive_application import (
     stacked,
 )
 
-__all__ = ["in_checkpoint", "in_cond", "in_scan", "in_shard_map", "varies"]
-
 _DEVICES = 2
 
 

@@ -23,11 +23,6 @@ from weft.arrays.conversion import as_array
 from weft.core.types import ArrayType, type_of
 from weft.errors import WeftValueError
 
-__all__ = [
-    "assert_close", "check_grads", "check_jit", "check_jvp", "check_linearize", "check_types",
-    "check_vjp", "check_vmap", "exact_array", "product", "random_direction", "replaced",
-]  # fmt: skip
-
 # Per real dtype: the step of a finite difference, and how far derivatives may be from it.
 _STEP = {"float16": 0.2, "bfloat16": 0.4, "float32": 3e-2, "float64": 1e-3}
 _DIFFERENCE = {"float16": 5e-2, "bfloat16": 2e-1, "float32": 5e-3, "float64": 1e-6}

@@ -27,11 +27,6 @@ from weft.testing.primitive_application import (
     variation,
 )
 
-__all__ = [
-    "forward_of_mapped", "mapped", "mapped_effects", "mapped_forward", "mapped_over_nothing",
-    "mapped_reverse",
-]  # fmt: skip
-
 Axes = tuple[int | None, ...]
 
 

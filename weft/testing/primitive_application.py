@@ -20,12 +20,6 @@ from weft.ops.structural.shape import reshape
 from weft.testing.function_checks import random_direction, replaced
 from weft.testing.report import Example
 
-__all__ = [
-    "PrimitiveApplication", "Skipped", "application", "assert_same", "bound", "converted",
-    "derivatives", "inexact_only", "loop", "random_like", "rows_of", "stack", "stacked",
-    "variation",
-]  # fmt: skip
-
 _DOUBLE = {True: dtypes.complex128, False: dtypes.float64}
 # How far derivatives in two ways of computing may be apart, by the dtype of the numbers.
 _BOUND = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-8}

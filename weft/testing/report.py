@@ -8,8 +8,6 @@ from typing import Any
 
 from weft.errors import Fix, JaxprError
 
-__all__ = ["Check", "Example", "Report"]
-
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Example:

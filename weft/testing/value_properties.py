@@ -18,11 +18,6 @@ from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted
 
-__all__ = [
-    "body", "dead_code", "deterministic", "expected", "jitted", "parameters", "printable",
-    "result_types", "settings", "split", "sweep", "weak_types",
-]  # fmt: skip
-
 _SWEEP = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
 

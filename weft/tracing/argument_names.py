@@ -10,10 +10,6 @@ from typing import Any
 from weft import tree
 from weft.core.types import ArrayType
 
-__all__ = [
-    "argument_names", "argument_path", "input_names", "place_text", "places_by_name", "static_name",
-]  # fmt: skip
-
 
 def argument_path(function: Any, path: Sequence[Any], parameters: Sequence[str] = ()) -> str:
     """The name of a leaf of (args, kwargs) in messages: the parameter's where that is known."""

@@ -17,8 +17,6 @@ from typing import Any
 from weft.core.trace import Tracer
 from weft.runtime import pytree
 
-__all__ = ["TracedValues", "register_closure"]
-
 # Classes whose objects hold functions: the attributes that hold them, and a function that copies an
 # object, on which these attributes are then set.
 _closures: dict[type, tuple[tuple[str, ...], Callable[[Any], Any]]] = {}

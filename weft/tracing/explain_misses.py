@@ -38,8 +38,6 @@ from weft.core.types import ArrayType
 from weft.errors import RetracingWarning
 from weft.interpreters.staging import StagingTrace, function_name
 
-__all__ = ["Call", "Miss", "StaticPart", "change", "forget", "static_parts", "traced_types"]
-
 _log = logging.getLogger("weft")
 
 # How many misses of a function are kept for comparison, and for how many functions and lines.

@@ -17,8 +17,6 @@ from typing import Any
 from weft.base.program_caches import on_clear
 from weft.core.jaxpr import Jaxpr
 
-__all__ = ["TracedBody", "forget_traces", "traces_of"]
-
 # Functions whose traces are kept for further `jit`s of them. A trace may refer to its function, by
 # a callback for example, which then would live for ever: so the last ones alone.
 _FUNCTIONS = 1024

@@ -19,8 +19,6 @@ from weft.tree import nodes
 if TYPE_CHECKING:
     from weft.runtime.jaxlib.pytree import KeyPath, PyTreeDef
 
-__all__ = ["Difference", "differences", "equality_errors", "keystr", "prefix_errors"]
-
 
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
     """The keys of a path as text: as Python would index, or with `simple` the bare names.

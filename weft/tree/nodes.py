@@ -18,12 +18,6 @@ from weft.errors import Fix, TreeError
 from weft.runtime import pytree
 from weft.runtime.jaxlib.lazy import pending_nodes
 
-__all__ = [
-    "Partial", "field_names", "is_node", "register_class", "register_class_with_keys",
-    "register_dataclass", "register_node", "register_static", "register_with_keys", "static",
-    "static_names",
-]  # fmt: skip
-
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 

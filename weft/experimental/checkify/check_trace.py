@@ -23,11 +23,6 @@ from weft.experimental.checkify.failures import (
 )
 from weft.interpreters.staging import rebuild
 
-__all__ = [
-    "CheckTrace", "applied_rules", "called_rules", "checked_program", "checked_run", "checked_when",
-    "operation_rule",
-]  # fmt: skip
-
 Categories = frozenset[ErrorCategory]
 Rule = Callable[..., list[Any]]
 

@@ -25,8 +25,6 @@ from weft.ops.indexing.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.reductions.argreduce import argmax
 from weft.ops.structural.shape import move_dim
 
-__all__ = ["bind_check", "check_p", "first_element"]
-
 check_p = Primitive("check", multiple_results=True, memoise=False)
 
 

@@ -28,12 +28,6 @@ from weft.ops.elementwise.selection import select
 from weft.ops.structural.extended_dtypes import is_key
 from weft.ops.structural.tangents import zeros
 
-__all__ = [
-    "BatchedError", "CheckFailure", "DivisionByZeroError", "Error", "ErrorCategory",
-    "FailedCheckError", "Failure", "Form", "JaxRuntimeError", "NaNError", "NO_FAILURE", "OOBError",
-    "Out", "Site", "first_failure", "init_error",
-]  # fmt: skip
-
 Types = tuple[ArrayType, ...]
 Out = TypeVar("Out")
 

@@ -32,11 +32,6 @@ from weft.interpreters.function_results import check_function
 from weft.ops.elementwise.bits import bitwise_not
 from weft.ops.elementwise.convert import stop_gradient
 
-__all__ = [
-    "all_checks", "automatic_checks", "check", "check_error", "checkify", "debug_check",
-    "div_checks", "float_checks", "index_checks", "nan_checks", "user_checks",
-]  # fmt: skip
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

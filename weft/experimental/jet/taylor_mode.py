@@ -18,8 +18,6 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.ops.structural.tangents import zeros
 
-__all__ = ["jet", "jet2"]
-
 
 @api_boundary
 def jet(

@@ -35,12 +35,6 @@ from weft.interpreters.staging import rebuild
 from weft.ops.elementwise.arithmetic import mul
 from weft.ops.structural.tangents import zeros
 
-__all__ = [
-    "Coefficients", "JetTrace", "JetTracer", "instantiated", "jet_flat", "jet_program", "scaled",
-    "rules_by_fact",
-    "series_rules",
-]  # fmt: skip
-
 # The coefficients of the powers from the first to the highest; None for zero.
 Coefficients = Sequence[Any]
 

@@ -16,11 +16,6 @@ from weft.ops.indexing.slicing import pad
 from weft.refs import index as indexing
 from weft.refs.views import RefView
 
-__all__ = [
-    "atomic_add", "atomic_and", "atomic_cas", "atomic_max", "atomic_min", "atomic_or",
-    "atomic_xchg", "atomic_xor", "copy", "load", "load_all", "store", "store_all", "swap",
-]  # fmt: skip
-
 
 def _overhanging(ref: Any, idx: Any) -> list[tuple[int, int, int]] | None:
     """What is added to an array so that a slice may begin at any of its elements; None if no

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from weft.experimental.pallas.kernels import kernel_function
 
-__all__ = [
-    "core_map", "delay", "enable_debug_checks", "enable_poison_buffers", "estimate_cost",
-    "get_global", "kernel", "lower_as_mlir", "pallas_export_experimental", "select_ref",
-]  # fmt: skip
-
 core_map = kernel_function("pallas.core_map")
 delay = kernel_function("pallas.delay")
 enable_debug_checks = kernel_function("pallas.enable_debug_checks")

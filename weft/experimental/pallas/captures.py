@@ -19,8 +19,6 @@ from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.interpreters.staging import function_name
 from weft.refs.reference import Ref
 
-__all__ = ["check_arguments", "check_captures"]
-
 _OPERATION = "pallas_call"
 
 

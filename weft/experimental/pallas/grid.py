@@ -12,8 +12,6 @@ from typing import Any
 from weft.argument_errors import refusal
 from weft.errors import Fix, WeftValueError, api_boundary
 
-__all__ = ["num_programs", "program_id", "running_at"]
-
 
 @dataclasses.dataclass(frozen=True)
 class _Place:

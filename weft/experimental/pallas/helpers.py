@@ -18,12 +18,6 @@ from weft.experimental.pallas.kernels import MemorySpace, cdiv
 from weft.ops.products.dot import dot_general
 from weft.refs.reference import Ref, boxed, contents, end, new_ref
 
-__all__ = [
-    "broadcast_to", "debug_check", "debug_print", "dot", "empty", "empty_like", "empty_ref_like",
-    "loop", "max_contiguous", "multiple_of", "reciprocal", "run_scoped", "run_state",
-    "semaphore_read", "semaphore_signal", "semaphore_wait", "when", "with_scoped",
-]  # fmt: skip
-
 
 @api_boundary
 def when(condition: Any, /) -> Callable[[Callable[[], Any]], None]:

@@ -47,8 +47,6 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.refs.discharge import written_inputs
 from weft.refs.reference import boxed, contents, with_staged
 
-__all__ = ["pallas_call"]
-
 _OPERATION = "pallas_call"
 
 

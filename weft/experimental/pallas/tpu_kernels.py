@@ -14,12 +14,6 @@ from weft.experimental.pallas.accesses import copy
 from weft.experimental.pallas.kernels import InterpretParams, forced_interpretation
 from weft.ops.elementwise.convert import bitcast_convert_type
 
-__all__ = [
-    "async_copy", "bitcast", "force_tpu_interpret_mode", "is_tpu_device", "make_async_copy",
-    "reset_tpu_interpret_mode_state", "roll", "set_tpu_interpret_mode", "sync_copy", "touch",
-    "with_memory_space_constraint",
-]  # fmt: skip
-
 
 class AsyncCopy:
     """A copy between references: it is done where it is started, and nobody waits for it."""

@@ -14,8 +14,6 @@ from weft.experimental.sparse.single_matrices import COO, CSC, CSR
 from weft.experimental.sparse.tracing import todense_p
 from weft.typing import Array
 
-__all__ = ["empty", "eye", "todense"]
-
 _FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csc": CSC, "csr": CSR}
 
 

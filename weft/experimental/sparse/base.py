@@ -16,11 +16,6 @@ from weft.errors import WeftNotImplementedError
 from weft.runtime.jaxlib.lazy import LazyModule
 from weft.typing import Array
 
-__all__ = [
-    "CuSparseEfficiencyWarning", "JAXSparse", "SparseEfficiencyError", "SparseEfficiencyWarning",
-    "SparseInfo", "element_of", "map_over_batches", "unsupported", "whole_of",
-]  # fmt: skip
-
 # The operations, which make sparse arrays themselves.
 methods: Any = LazyModule("weft.experimental.sparse.array_methods")
 

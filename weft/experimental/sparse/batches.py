@@ -10,16 +10,6 @@ import weft.numpy as jnp
 from weft.api.vmap import vmap
 from weft.core.types import type_of
 
-__all__ = [
-    "over_batches",
-    "padded",
-    "place_in",
-    "placed",
-    "positions",
-    "sort_order",
-    "with_batches",
-]
-
 # The largest number of positions whose numbers are 32-bit integers.
 _POSITIONS = 2**31 - 1
 

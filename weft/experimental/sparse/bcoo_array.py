@@ -21,8 +21,6 @@ from weft.numpy.creation import asarray
 from weft.tree import register_class
 from weft.typing import Array
 
-__all__ = ["BCOO", "BCOOProperties", "bcoo_properties", "buffers_of", "is_buffer"]
-
 
 class BCOOProperties(NamedTuple):
     """The kinds of dimensions that buffers have, and the number of elements."""

@@ -17,8 +17,6 @@ from weft.experimental.sparse.bcoo_storage import (
     bcoo_update_layout,
 )
 
-__all__ = ["bcoo_conv_general_dilated"]
-
 
 def bcoo_conv_general_dilated(
     lhs: Any, rhs: Any, *, window_strides: Sequence[int], padding: Any,

@@ -34,8 +34,6 @@ from weft.experimental.sparse.bcoo_storage import (
 )
 from weft.kinds.compiled_functions import is_eager
 
-__all__ = ["bcoo_multiply_sparse", "bcoo_spdot_general"]
-
 # Up to so many pairs the number that is allocated does not depend on the values.
 _ALWAYS = 2**16
 

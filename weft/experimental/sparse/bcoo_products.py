@@ -27,11 +27,6 @@ from weft.experimental.sparse.bcoo_storage import (
 from weft.ops.products.dot import dot_general
 from weft.typing import Array
 
-__all__ = [
-    "DotDimensions", "bcoo_dot_general", "bcoo_dot_general_sampled", "bcoo_multiply_dense",
-    "dot_dimensions",
-]  # fmt: skip
-
 
 class DotDimensions(NamedTuple):
     """The contracted and the batch dimensions of both operands."""

@@ -26,12 +26,6 @@ from weft.experimental.sparse.bcoo_storage import (
 from weft.ops.indexing.gather import GatherDimensionNumbers
 from weft.ops.structural.shape import canonical_axes, canonical_axis
 
-__all__ = [
-    "bcoo_broadcast_in_dim", "bcoo_concatenate", "bcoo_dynamic_slice", "bcoo_gather",
-    "bcoo_reduce_sum", "bcoo_reshape", "bcoo_rev", "bcoo_slice", "bcoo_squeeze", "bcoo_take",
-    "bcoo_transpose", "common_layout",
-]  # fmt: skip
-
 
 def _kinds(mat: BCOO, dims: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
     """Which of some dimensions are batch, sparse and dense ones, counted within their kind."""

@@ -29,13 +29,6 @@ from weft.experimental.sparse.batches import (
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.typing import Array
 
-__all__ = [
-    "accumulated", "all_indices", "bcoo_eliminate_zeros", "bcoo_empty", "bcoo_extract",
-    "bcoo_eye", "bcoo_from_scipy", "bcoo_fromdense", "bcoo_sort_indices", "bcoo_sum_duplicates",
-    "bcoo_todense", "bcoo_update_layout", "check_operand", "count_stored", "extracted",
-    "known_count", "sparse_shape", "stored_data", "stored_indices",
-]  # fmt: skip
-
 
 def check_operand(operation: str, value: Any) -> None:
     """Raises WeftTypeError for an operand that is not a BCOO."""

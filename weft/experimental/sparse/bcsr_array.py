@@ -26,8 +26,6 @@ from weft.experimental.sparse.bcoo_array import BCOO, buffers_of, is_buffer
 from weft.tree import register_class
 from weft.typing import Array
 
-__all__ = ["BCSR", "BCSRProperties", "bcsr_properties"]
-
 
 class BCSRProperties(NamedTuple):
     """The kinds of dimensions that buffers have, and the number of elements."""

@@ -29,12 +29,6 @@ from weft.experimental.sparse.bcoo_storage import (
 from weft.experimental.sparse.bcsr_array import BCSR
 from weft.typing import Array
 
-__all__ = [
-    "bcsr_broadcast_in_dim", "bcsr_concatenate", "bcsr_dot_general", "bcsr_eliminate_zeros",
-    "bcsr_empty", "bcsr_extract", "bcsr_from_bcoo", "bcsr_from_scipy", "bcsr_fromdense",
-    "bcsr_sum_duplicates", "bcsr_to_bcoo", "bcsr_todense", "element_rows",
-]  # fmt: skip
-
 
 def _check(operation: str, value: Any) -> None:
     if not isinstance(value, BCSR):

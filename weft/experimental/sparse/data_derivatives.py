@@ -16,8 +16,6 @@ from weft.errors import WeftNotImplementedError
 from weft.experimental.sparse.base import JAXSparse
 from weft.experimental.sparse.bcoo_array import BCOO
 
-__all__ = ["grad", "jacfwd", "jacobian", "jacrev", "value_and_grad"]
-
 Function = Callable[..., Any]
 
 

@@ -18,8 +18,6 @@ from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_storage import bcoo_sort_indices
 from weft.typing import Array
 
-__all__ = ["random_bcoo"]
-
 
 def random_bcoo(
     key: Any, shape: Sequence[int], *, dtype: Any = "float32", indices_dtype: Any = None,

@@ -25,11 +25,6 @@ from weft.experimental.sparse.bcsr_operations import element_rows
 from weft.tree import register_class
 from weft.typing import Array
 
-__all__ = [
-    "COO", "COOInfo", "CSC", "CSR", "coo_fromdense", "coo_matmat", "coo_matvec", "coo_todense",
-    "csr_fromdense", "csr_matmat", "csr_matvec", "csr_todense", "matrix_product",
-]  # fmt: skip
-
 
 class COOInfo(NamedTuple):
     """What is known of a COO without its buffers."""

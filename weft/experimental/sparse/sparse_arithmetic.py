@@ -38,11 +38,6 @@ from weft.experimental.sparse.bcsr_operations import bcsr_dot_general
 from weft.experimental.sparse.single_matrices import COO, CSC, CSR, matrix_product
 from weft.kinds.checks import axes_of
 
-__all__ = [
-    "absolute", "add", "astype", "divide", "elementwise", "getitem", "linear", "matmul", "multiply",
-    "negative", "power", "reduced_sum", "reshape", "subtract",
-]  # fmt: skip
-
 
 def _data_only(operation: str, x: Any, function: Callable[[Any], Any]) -> Any:
     """A sparse array of the same structure with `function` applied to its data."""

@@ -53,8 +53,6 @@ from weft.experimental.sparse.bcoo_storage import (
 from weft.experimental.sparse.bcsr_array import BCSR
 from weft.experimental.sparse.tracing import todense_p
 
-__all__ = ["inner_evaluators", "rule_for"]
-
 Rule = Callable[..., Any]
 
 _rules: dict[str, Rule] = {}

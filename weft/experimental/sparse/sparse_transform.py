@@ -21,8 +21,6 @@ from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.sparse_rules import inner_evaluators, rule_for
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 
-__all__ = ["SparseTrace", "SparseTracer", "eval_sparse", "is_sparse", "sparsify"]
-
 
 def is_sparse(value: Any) -> bool:
     """Whether a value is a sparse array."""

@@ -6,8 +6,6 @@ from typing import Any
 
 from weft.define.define_primitive import define_primitive
 
-__all__ = ["todense_p"]
-
 
 def _unchanged(x: Any) -> Any:
     return x

@@ -36,8 +36,6 @@ from weft.ops.linalg.qr import qr
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import broadcast_in_dim
 
-__all__ = ["det", "slogdet"]
-
 _BORDER = 3
 
 

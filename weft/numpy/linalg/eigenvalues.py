@@ -15,8 +15,6 @@ from weft.numpy.linalg.results import EighResult, EigResult
 from weft.ops.linalg import eig as eig_operation
 from weft.ops.linalg import eigh as eigh_operation
 
-__all__ = ["eig", "eigh", "eigvals", "eigvalsh"]
-
 
 def _triangle(value: Any, call: Arguments) -> str:
     triangle = value.upper() if isinstance(value, str) else value

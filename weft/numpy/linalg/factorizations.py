@@ -22,8 +22,6 @@ from weft.ops.linalg import svd as svd_operation
 from weft.ops.linalg.matrices import adjoint, part, reordered, scaled_rows
 from weft.ops.reductions.sorting import sort
 
-__all__ = ["cholesky", "hermitian_svd", "qr", "svd", "svdvals"]
-
 
 def _mode(value: Any, call: Arguments) -> str:
     if value not in ("reduced", "complete", "r", "raw"):

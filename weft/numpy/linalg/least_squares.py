@@ -40,9 +40,6 @@ from weft.ops.linalg.matrices import adjoint, matmul, scaled_rows
 from weft.ops.linalg.svd import svd
 from weft.ops.structural.shape import broadcast_in_dim
 
-__all__ = ["cond", "lstsq", "matrix_rank", "pinv"]
-
-
 # ---- which singular values count -----------------------------------------------------------------
 
 

@@ -25,9 +25,6 @@ from weft.ops.reductions.reduce import reduce_min
 from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import transpose
 
-__all__ = ["matrix_norm", "matrix_norm_of", "matrix_order", "norm", "vector_norm"]
-
-
 # ---- orders --------------------------------------------------------------------------------------
 
 

@@ -22,12 +22,6 @@ from weft.ops.linalg.matrices import ACCEPTED
 from weft.ops.operand_errors import to_dtype
 from weft.typing import ArrayLike
 
-__all__ = [
-    "Hermitian", "Matrix", "Numbers", "PromotedMatrix", "PromotedNumbers", "PromotedSquare",
-    "PromotedVector", "SquareMatrix", "Vector", "check_matrices", "check_square", "is_complex",
-    "matrix_kind", "returned", "widened",
-]  # fmt: skip
-
 
 def check_matrices(
     operation: str, argument: str, a: Any, least: int = 2, square: bool = False

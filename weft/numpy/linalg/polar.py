@@ -33,9 +33,6 @@ from weft.ops.linalg.qr import qr
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.structural.joining import concatenate
 
-__all__ = ["Precision", "Steps", "qdwh", "unitary_factor"]
-
-
 # ---- arguments ---------------------------------------------------------------------------------
 
 

@@ -22,9 +22,6 @@ from weft.numpy.linalg.operands import Matrix, SquareMatrix, returned, widened
 from weft.numpy.linalg.solving import identities, solved
 from weft.numpy.linear_algebra import matmul
 
-__all__ = ["cross", "diagonal", "matrix_power", "multi_dot", "outer", "trace"]
-
-
 # ---- chains and powers ---------------------------------------------------------------------------
 
 

@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 from weft.arrays.array import Array
 
-__all__ = ["EigResult", "EighResult", "QRResult", "SVDResult", "SlogdetResult"]
-
 
 class EigResult(NamedTuple):
     """Eigenvalues and right eigenvectors, as columns.

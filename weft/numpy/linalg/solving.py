@@ -38,9 +38,6 @@ from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.reductions.sorting import sort_key_val
 from weft.ops.structural.shape import broadcast_in_dim, transpose
 
-__all__ = ["identities", "inv", "solve", "solved", "tensorinv", "tensorsolve"]
-
-
 # ---- with one factorization ----------------------------------------------------------------------
 
 

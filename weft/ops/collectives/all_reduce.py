@@ -56,10 +56,6 @@ from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo, stablehlo_collectives
 
-__all__ = [
-    "axis_index", "made_varying", "pbroadcast", "pcast", "pmax", "pmean", "pmin", "psum", "vary",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 _STATIC = (bool, int, float, complex, np.generic)

@@ -50,10 +50,6 @@ from weft.ops.structural.shape import broadcast_in_dim, canonical_axis, move_dim
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
 
-__all__ = [
-    "all_gather_invariant", "all_gather_to", "assume_invariant", "on_first_device", "pscatter",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 Sizes = tuple[int, ...]

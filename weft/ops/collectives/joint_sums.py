@@ -22,8 +22,6 @@ from weft.ops.collectives.named_axes import Names
 from weft.ops.structural.joining import concatenate, split
 from weft.ops.structural.shape import reshape
 
-__all__ = ["sum_in_buckets"]
-
 
 def sum_in_buckets(
     values: Sequence[Any], names: Sequence[Names], lines: Sequence[sources.Source | None]

@@ -31,13 +31,6 @@ from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, 
 from weft.ops.structural.shape import inverse_permutation, move_dim, reshape
 from weft.runtime import stablehlo, stablehlo_collectives
 
-__all__ = [
-    "Groups", "Names", "along_axis", "axes_and_groups", "axis_names", "axis_sizes_of",
-    "bind_checked", "axis_size", "by_parts", "check_silent", "check_varies", "collective_jvp",
-    "communication", "communicating", "group_size", "linear_collective", "mesh_position",
-    "partition_rows", "same_along", "silent", "take_rows",
-]  # fmt: skip
-
 Groups = tuple[tuple[int, ...], ...] | None
 Names = tuple[Any, ...]
 

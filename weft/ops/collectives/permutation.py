@@ -36,8 +36,6 @@ from weft.ops.structural.shape import broadcast_in_dim, expand_dims, move_dim
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo_collectives
 
-__all__ = ["ppermute", "pshuffle"]
-
 T = TypeVar("T")
 
 Sizes = tuple[int, ...]

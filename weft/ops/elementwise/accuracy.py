@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 from weft.argument_errors import unknown_option
 from weft.errors import WeftValueError
 
-__all__ = ["Accuracy", "AccuracyMode", "Tolerance", "check_accuracy"]
-
 
 class AccuracyMode(enum.Enum):
     """An accuracy by name: the best there is, or the compiler's default."""

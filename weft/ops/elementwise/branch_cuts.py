@@ -17,12 +17,6 @@ from weft import dtypes
 from weft.ops.elementwise.formulas import Term, where
 from weft.runtime import stablehlo
 
-__all__ = [
-    "acos_mended", "acosh_mended", "asin_mended", "asinh_mended", "atan_mended", "atanh_mended",
-    "infinite", "is_negative", "log_mended", "mended", "reciprocal_mended", "sign_mended", "signed",
-    "sqrt_mended", "with_sign_of",
-]  # fmt: skip
-
 Emit = Callable[[Any], Any]
 Parts = tuple[Term, Term]
 # From the real and imaginary parts of operand and emitted value to those of the result.

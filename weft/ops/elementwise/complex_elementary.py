@@ -17,8 +17,6 @@ from weft.ops.elementwise.branch_cuts import infinite, is_negative, with_sign_of
 from weft.ops.elementwise.formulas import Term, where
 from weft.runtime import stablehlo
 
-__all__ = ["by_parts", "cos", "cosh", "exp", "expm1", "sin", "sinh", "tan", "tanh"]
-
 Parts = tuple[Term, Term]
 
 

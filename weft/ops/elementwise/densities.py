@@ -23,11 +23,6 @@ from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import polygamma_p
 from weft.runtime import stablehlo
 
-__all__ = [
-    "beta_density_p", "binomial_p", "distance_from_mean_p", "gamma_density_p", "log_beta_density_p",
-    "log_binomial_p", "log_gamma_density_p", "log_poisson_p", "poisson_p", "slope_in_count",
-]  # fmt: skip
-
 
 def choose(pred: Any, on_true: Any, on_false: Any) -> Any:
     """Selects elementwise between two values, one of which may be a number; any may be scalar."""

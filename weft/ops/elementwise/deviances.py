@@ -17,11 +17,6 @@ from weft import dtypes
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
 from weft.runtime import stablehlo
 
-__all__ = [
-    "binomial", "binomial_deviance", "deviance", "distance_from_mean", "log_binomial",
-    "log_poisson", "log_ratio", "poisson", "stirling",
-]  # fmt: skip
-
 # Chebyshev coefficients in 2/x - 1, for x >= 1, of x times the remainder of log gamma(x) after
 # Stirling's formula (DLMF 5.11.1), from values in fifty-digit arithmetic.
 _STIRLING = (

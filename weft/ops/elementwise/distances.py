@@ -18,8 +18,6 @@ from weft.ops.elementwise.formulas import Term, kernel, where
 from weft.ops.elementwise.selection import select
 from weft.runtime import stablehlo
 
-__all__ = ["cosine", "hypot", "hypot_p"]
-
 
 def hypot(x: Any, y: Any) -> Any:
     """Elementwise sqrt(x^2 + y^2) of real numbers."""

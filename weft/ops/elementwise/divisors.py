@@ -11,8 +11,6 @@ from weft.ops.declare import emit_reduction
 from weft.ops.elementwise.families import applied, binary, repeat_scalars
 from weft.runtime import stablehlo
 
-__all__ = ["gcd"]
-
 
 def gcd(x: Any, y: Any) -> Any:
     """Elementwise greatest common divisor of two arrays of integers, 0 where both are 0.

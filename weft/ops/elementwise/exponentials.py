@@ -16,17 +16,6 @@ from weft import dtypes
 from weft.ops.elementwise.formulas import Term, polynomial, where
 from weft.runtime import stablehlo
 
-__all__ = [
-    "cosh",
-    "exp_of_square",
-    "expm1",
-    "falling_exp",
-    "rest_of_square",
-    "scaled_exp",
-    "sinh",
-    "square_in_parts",
-]
-
 _LOG2 = 0.693147180559945309417232121458176568
 
 

@@ -27,16 +27,6 @@ from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 
-__all__ = [
-    "applied",
-    "comparison",
-    "elementwise_type",
-    "elementwise_vmap",
-    "nary",
-    "operands",
-    "unary",
-]
-
 Rule = Callable[..., Any]
 DTypes = frozenset[np.dtype[Any]]
 _KINDS = {bool: "biufcV", int: "iufcV", float: "fcV", complex: "c"}

@@ -18,8 +18,6 @@ from weft.ops.elementwise.families import repeated
 from weft.ops.elementwise.formulas import Term, kernel
 from weft.ops.elementwise.selection import select
 
-__all__ = ["flat_log", "flat_sqrt_p"]
-
 
 def _or_endless(x: Any) -> Any:
     """x, and infinity where it is 0: a quotient by it is 0, as are the derivatives of that."""

@@ -18,11 +18,6 @@ from weft.ops.declare import emit_reduction
 from weft.ops.elementwise.families import nary, repeat_scalars
 from weft.runtime import stablehlo
 
-__all__ = [
-    "Term", "any_of", "chebyshev", "kernel", "log1p", "lowered", "polynomial", "repeat_while",
-    "where",
-]  # fmt: skip
-
 
 class Term:
     """A value of a module being emitted, with operators."""

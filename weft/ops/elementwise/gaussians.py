@@ -17,11 +17,6 @@ from weft.ops.elementwise.exponentials import exp_of_square, rest_of_square
 from weft.ops.elementwise.formulas import Term, chebyshev, kernel, log1p, where
 from weft.runtime import stablehlo
 
-__all__ = [
-    "erf_inv_slope_p", "erf_slope_p", "erfc_formula", "erfcx_p", "log_ndtr_p", "ndtr_p",
-    "ndtri_slope_p", "normal_density_p", "scaled_tail",
-]  # fmt: skip
-
 _ROOT_HALF = math.sqrt(0.5)
 _TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 _ROOT_TWO_OVER_PI = math.sqrt(2 / math.pi)

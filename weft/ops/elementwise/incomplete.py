@@ -17,8 +17,6 @@ from weft.ops.elementwise.deviances import binomial, binomial_deviance, poisson
 from weft.ops.elementwise.formulas import Term, polynomial, repeat_while, where
 from weft.runtime import stablehlo
 
-__all__ = ["beta", "gamma_lower", "gamma_lower_in_a", "gamma_sample_in_a", "gamma_upper"]
-
 # Enough up to _ASYMPTOTIC, where the series needs about the square root of 40 a terms.
 _LIMIT = 20_000
 # From this a on one term of the uniform expansion (DLMF 8.12.3) has 13 digits.

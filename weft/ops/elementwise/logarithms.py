@@ -19,8 +19,6 @@ from weft.ops.elementwise.arithmetic import div, mul, scalar
 from weft.ops.elementwise.formulas import Term, kernel, where
 from weft.runtime import stablehlo
 
-__all__ = ["log2", "log10"]
-
 
 def is_power_of_two(x: Term, exponent: Term) -> Term:
     """Whether the fraction has no bits but the leading one, which is not stored."""

@@ -41,10 +41,6 @@ from weft.ops.elementwise.selection import clamp, select
 from weft.ops.elementwise.stable_sums import logaddexp
 from weft.runtime import stablehlo
 
-__all__ = [
-    "gelu_p", "hard_silu_p", "mish_p", "relu6_p", "relu_p", "silu_p", "soft_sign_p", "squareplus_p",
-]  # fmt: skip
-
 # Beyond these the functions are 0, or the identity, in every dtype; and squares have no overflow.
 SILU_END, GELU_END = 1000.0, 100.0
 GELU_SCALE, GELU_CUBE = 2 * math.sqrt(2 / math.pi), 0.044715

@@ -22,8 +22,6 @@ from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
-__all__ = ["logaddexp", "logaddexp2"]
-
 
 def replaced(places: Any, value: float, x: Any) -> Any:
     """`x`, with a number where the boolean `places` holds."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from weft.runtime import stablehlo
 
-__all__ = ["moved_inside", "moving", "write_block"]
-
 
 def moving(shape: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
     """Returns the dimensions in which a block has room to move."""

@@ -29,11 +29,6 @@ from weft.ops.structural.sharding_constraint import constrain
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = [
-    "broadcasted_iota", "dtype", "empty", "eye", "full", "full_like", "index_vector", "iota",
-    "shape_as_value", "stage", "zeros_like_array",
-]  # fmt: skip
-
 _NUMBERS = (bool, int, float, complex)
 
 

@@ -29,8 +29,6 @@ from weft.ops.linalg.matrices import (
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.runtime import stablehlo
 
-__all__ = ["cholesky", "symmetrized", "without_imaginary"]
-
 
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with positive diagonal for which L times its adjoint is x.

@@ -43,8 +43,6 @@ from weft.ops.reductions.argreduce import argmax
 from weft.ops.structural.shape import reduce_sum
 from weft.runtime import stablehlo
 
-__all__ = ["EigImplementation", "eig"]
-
 
 class EigImplementation(enum.Enum):
     """Libraries that compute eigenvalues. On CPUs there is LAPACK; the others are for GPUs."""

@@ -50,11 +50,6 @@ from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
-__all__ = [
-    "EighImplementation", "both_ways", "eigh", "index_range", "inverse_differences",
-    "real_diagonal", "times_real",
-]  # fmt: skip
-
 
 class EighImplementation(enum.Enum):
     """Algorithms for the eigenvalues of a Hermitian matrix. On CPUs there is LAPACK's QR; the

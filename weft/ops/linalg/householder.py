@@ -40,9 +40,6 @@ from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 
-__all__ = ["householder_product", "householder_product_lower", "ormqr"]
-
-
 # ---- the reflections as matrices ---------------------------------------------------------------
 
 

@@ -32,8 +32,6 @@ from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.joining import concatenate
 from weft.runtime import stablehlo
 
-__all__ = ["lu", "lu_pivots_to_permutation", "solve"]
-
 
 def lu(x: Any) -> tuple[Array, Array, Array]:
     """The factors of x[permutation] = L U, where L has ones on its diagonal and U is upper.

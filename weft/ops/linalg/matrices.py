@@ -31,14 +31,6 @@ from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, trans
 from weft.ops.structural.tangents import jointly_linear_jvp
 from weft.runtime import cusolver, lapack, stablehlo
 
-__all__ = [
-    "ACCEPTED", "INFO", "adjoint", "along_columns", "check_dtypes", "check_matrix", "conjugate",
-    "diagonal", "identity", "kept_triangle", "lapack_call", "linear_only", "made_of", "matmul",
-    "matrix_primitive", "no_derivative", "no_such_way", "not_differentiated", "of_failed",
-    "on_diagonal", "part", "pass_thin", "reordered", "scaled_columns", "scaled_rows", "swapped",
-    "triangle",
-]  # fmt: skip
-
 ACCEPTED = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
 """The dtypes that LAPACK has routines for."""
 

@@ -42,8 +42,6 @@ from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.structural.joining import concatenate
 from weft.runtime import stablehlo
 
-__all__ = ["geqp3", "geqrf", "qr"]
-
 
 def qr(
     x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None

@@ -27,8 +27,6 @@ from weft.ops.linalg.qr import qr
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims
 
-__all__ = ["cholesky_update", "symmetric_product"]
-
 
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     """The upper triangular factor of R^H R + w w^H, from R and w.

@@ -20,8 +20,6 @@ from weft.ops.linalg.matrices import (
 )
 from weft.runtime import stablehlo
 
-__all__ = ["hessenberg", "schur"]
-
 
 def schur(
     x: Any,

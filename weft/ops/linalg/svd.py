@@ -42,8 +42,6 @@ from weft.ops.linalg.matrices import (
 )
 from weft.runtime import stablehlo
 
-__all__ = ["SvdAlgorithm", "svd"]
-
 
 class SvdAlgorithm(enum.Enum):
     """Algorithms for the singular value decomposition.

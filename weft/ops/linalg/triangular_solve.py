@@ -27,8 +27,6 @@ from weft.ops.structural.shape import expand_dims, move_dim, reshape, squeeze
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 
-__all__ = ["triangular_solve"]
-
 
 def triangular_solve(
     a: Any,

@@ -30,9 +30,6 @@ from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
 
-__all__ = ["tridiagonal", "tridiagonal_solve"]
-
-
 # ---- reduction ---------------------------------------------------------------------------------
 
 

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from weft import dtypes
 from weft.errors import Fix, WeftValueError
 
-__all__ = ["ALGORITHMS", "DotAlgorithm", "DotAlgorithmPreset", "precision_by_name"]
-
 
 class DotAlgorithm(NamedTuple):
     """An algorithm for products, as the `precision` of `dot` and `dot_general`.

@@ -30,8 +30,6 @@ from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["FftType", "fft", "fft_p"]
-
 
 class FftType(enum.IntEnum):
     """The kinds of transforms: complex, inverse complex, real, and inverse real."""

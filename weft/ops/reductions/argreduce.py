@@ -23,8 +23,6 @@ from weft.ops.structural.shape import canonical_axis, reduce_vmap_axes, reductio
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = ["argmax", "argmin"]
-
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: Any) -> Array:
     """The position of the maximum along an axis, which is dropped: the first of equal ones.

@@ -29,11 +29,6 @@ from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 
-__all__ = [
-    "reduce_window_max", "reduce_window_min", "reduce_window_sum", "select_and_gather_add",
-    "select_and_scatter_add",
-]  # fmt: skip
-
 Ints = tuple[int, ...]
 
 

@@ -14,8 +14,6 @@ from weft.core.types import ArrayType, user_value
 from weft.ops.declare import primitive
 from weft.runtime import stablehlo
 
-__all__ = ["dce_sink", "optimization_barrier"]
-
 T = TypeVar("T")
 
 

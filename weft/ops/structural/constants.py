@@ -22,8 +22,6 @@ from weft.ops.declare import primitive
 from weft.ops.structural.extended_dtypes import KeyDType, key_bits
 from weft.runtime import stablehlo
 
-__all__ = ["inline_consts"]
-
 
 class Constant:
     """An array as the parameter of an equation, compared by identity."""

@@ -33,11 +33,6 @@ from weft.ops.structural.tangents import instantiate, jointly_linear_jvp
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = [
-    "broadcast_like", "broadcast_shapes", "broadcast_to_rank", "collapse", "concatenate", "rev",
-    "split", "stack", "tile", "unstack",
-]  # fmt: skip
-
 Ints = tuple[int, ...]
 
 

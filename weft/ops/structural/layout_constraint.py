@@ -25,11 +25,6 @@ from weft.runtime import client
 from weft.runtime import xla_layouts as layouts
 from weft.sharding import Layout
 
-__all__ = [
-    "check_tiles", "constrain_layout", "constraint_equation", "row_major_entry",
-    "layout_constraint_p", "with_layout_constraint",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 

@@ -10,8 +10,6 @@ from weft.core.types import ArrayType
 from weft.ops.declare import linear_primitive
 from weft.runtime import stablehlo
 
-__all__ = ["in_memory_p"]
-
 
 def in_memory_vmap(axis: AxisData, args: Values, dims: Any, *, kind: str, back: str) -> Any:
     return in_memory_p.bind(args[0], kind=kind, back=back), dims[0]

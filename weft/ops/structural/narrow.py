@@ -20,10 +20,6 @@ from weft import dtypes
 from weft.core.types import ArrayType
 from weft.runtime import stablehlo
 
-__all__ = [
-    "SUMMED_IN_FLOAT32", "accumulator", "in_accumulator", "in_wide", "wide_dtype", "with_narrow",
-]  # fmt: skip
-
 Rule = Callable[..., Any]
 
 

@@ -9,8 +9,6 @@ from weft.core.types import ArrayType
 from weft.ops.declare import linear_primitive
 from weft.runtime import stablehlo
 
-__all__ = ["metadata_value_p"]
-
 Pairs = tuple[tuple[str, str], ...]
 
 

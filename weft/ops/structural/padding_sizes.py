@@ -12,8 +12,6 @@ from typing import Any
 from weft.argument_errors import integers_of, invalid_type, invalid_value
 from weft.errors import ShapeError
 
-__all__ = ["padtype_to_pads"]
-
 Pads = tuple[tuple[int, int], ...]
 
 

@@ -28,11 +28,6 @@ from weft.ops.structural.narrow import in_accumulator, with_narrow
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
-__all__ = [
-    "broadcast", "broadcast_in_dim", "canonical_axes", "canonical_axis", "expand_dims", "move_dim",
-    "reduce_sum", "reshape", "squeeze", "transpose",
-]  # fmt: skip
-
 Ints = tuple[int, ...]
 
 

@@ -33,11 +33,6 @@ from weft.sharding import (
 )
 from weft.sharding.context import is_simulated
 
-__all__ = [
-    "as_format", "as_sharding", "constrain", "constrain_sharding", "is_place",
-    "sharding_constraint_p", "unless_simulated", "with_sharding_constraint",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from weft.ops.declare import primitive
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 
-__all__ = ["shard_alike_p"]
-
 
 def alike_impl(x: Any, y: Any) -> list[Any]:
     first, second = as_array(x), as_array(y)

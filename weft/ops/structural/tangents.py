@@ -15,8 +15,6 @@ from weft.errors import WeftTypeError
 from weft.ops.declare import lower_to, primitive, result_type
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
-__all__ = ["add_tangents", "instantiate", "jointly_linear_jvp", "zeros"]
-
 
 def zeros(type: ArrayType) -> Any:
     """Returns an array of zeros of a type."""

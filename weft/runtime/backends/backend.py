@@ -22,8 +22,6 @@ from weft.errors import WeftError
 if TYPE_CHECKING:
     from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
 
-__all__ = ["Backend", "CompileOptions", "DeviceLayout", "Executable", "MemoryStats"]
-
 Buffer = Any
 Device = Any
 Placement = Any

@@ -22,8 +22,6 @@ from weft.runtime.jaxlib.native import version
 from weft.runtime.stablehlo import elementwise, regions, structural
 from weft.runtime.stablehlo.mlir import dtype_of, ir, ranked
 
-__all__ = ["Call", "in_parts", "most_in_place"]
-
 Call = Callable[[Sequence[ir.Value], Sequence[ir.Type]], list[ir.Value]]
 """Emits a call with operands and types of results, each with one batch dimension in front."""
 

@@ -26,8 +26,6 @@ from weft.runtime.backends.process_end import on_compile_thread
 from weft.runtime.jaxlib.native import version_text
 from weft.runtime.stablehlo.mlir import bytecode, bytecode_without_locations, ir
 
-__all__ = ["Loaded", "load_or_compile", "program_key", "shared_key"]
-
 Device = Any
 Compile = Callable[[], Any]
 

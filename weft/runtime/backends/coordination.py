@@ -14,8 +14,6 @@ from weft.runtime.backends.pjrt import Distributed
 from weft.runtime.backends.pjrt_buffers import RuntimeFault
 from weft.runtime.jaxlib.native import extension
 
-__all__ = ["LOOPBACK", "connect", "disconnect", "start_service"]
-
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 """The names of this machine that mean nothing to another one."""
 

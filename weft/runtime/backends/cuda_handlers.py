@@ -14,8 +14,6 @@ from typing import Any
 from weft.runtime.backends import ffi_registry
 from weft.runtime.backends.cusolver import TARGETS
 
-__all__ = ["register"]
-
 # cuSOLVER's kernels, those of jaxlib's own, cuSPARSE's, and what calls Python. Only those handlers
 # are registered that weft calls, which are known to be of the typed interface.
 _MODULES = ("_solver", "_linalg", "_sparse", "cuda_plugin_extension")

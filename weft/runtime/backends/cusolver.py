@@ -15,8 +15,6 @@ import numpy as np
 from weft.runtime import ffi_operation, stablehlo
 from weft.runtime.stablehlo.mlir import ir
 
-__all__ = ["TARGETS", "call", "has"]
-
 Values = list[Any]
 
 # Routines with operands and results as in LAPACK, and what the kernel is told.

@@ -15,11 +15,6 @@ import numpy as np
 
 from weft.runtime.jaxlib.native import extension, hlo_library
 
-__all__ = [
-    "DeviceList", "HloSharding", "assignment_of", "compilers_sharding", "device_list", "is_tiled",
-    "single", "tiled",
-]  # fmt: skip
-
 Device = Any
 Placement = Any
 HloSharding: Any = hlo_library.HloSharding

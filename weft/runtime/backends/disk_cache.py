@@ -34,10 +34,6 @@ try:
 except ImportError:  # Windows has no such lock.
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "ProgramCacheInfo", "ProgramCache", "program_cache_info", "clear_program_cache", "current",
-]  # fmt: skip
-
 _log = logging.getLogger("weft")
 
 _MAGIC = b"weft program\n"

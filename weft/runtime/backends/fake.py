@@ -27,8 +27,6 @@ from weft.runtime.backends.backend import (
 )
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir, verify
 
-__all__ = ["FakeBackend", "FakeBuffer", "FakeDevice", "FakeExecutable", "FakePlacement"]
-
 Program = Callable[..., Sequence[np.ndarray[Any, Any]]]
 
 

@@ -20,11 +20,6 @@ from weft.runtime.backends import pjrt_extensions
 from weft.runtime.backends.pjrt_buffers import RuntimeFault
 from weft.runtime.jaxlib.native import extension
 
-__all__ = [
-    "address", "attach", "capsule", "include_dir", "register", "register_type", "registered",
-    "split_along_batch",
-]  # fmt: skip
-
 _lock = threading.RLock()
 # The registrations for each platform, in order, and the C interfaces of the plugins that are there.
 _kept: dict[str, list[Callable[[Any], None]]] = {}

@@ -10,8 +10,6 @@ from weft.runtime.backends.pjrt_buffers import RuntimeFault
 from weft.runtime.jaxlib.native import extension
 from weft.runtime.stablehlo.mlir import bytecode, ir
 
-__all__ = ["computation", "estimated_cost", "input_aliases"]
-
 # An entry of `input_output_alias={ {0}: (1, {}, may-alias), ... }`: the index of the result ({}
 # where there is one), the number of the parameter, and the index within it where all are one tuple.
 _ALIAS = re.compile(r"\{(\d*)\}: \((\d+), \{(\d*)\}, (?:may|must)-alias\)")

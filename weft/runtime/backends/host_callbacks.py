@@ -20,11 +20,6 @@ from typing import Any
 
 from weft.errors import Fix, WeftError
 
-__all__ = [
-    "Failures", "callable_from_xla", "callback_exception", "inside_callback", "running",
-    "wait_for_others",
-]  # fmt: skip
-
 _LIMIT = 256
 _numbers = itertools.count(1)
 _raised: dict[int, BaseException] = {}

@@ -20,8 +20,6 @@ from weft.runtime.backends import batched_calls
 from weft.runtime.jaxlib.native import extension
 from weft.runtime.stablehlo.mlir import ir
 
-__all__ = ["call", "load", "target"]
-
 
 @functools.cache
 def load() -> None:

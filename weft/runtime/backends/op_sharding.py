@@ -13,8 +13,6 @@ import numpy as np
 
 from weft.runtime.jaxlib.native import extension, hlo_library
 
-__all__ = ["OpShardingFields", "key", "make", "message", "parse", "parts", "proto", "text"]
-
 _Type: Any = hlo_library.OpSharding.Type
 _SUBGROUPS = {"replicated": _Type.REPLICATED, "manual": _Type.MANUAL, "unreduced": _Type.UNREDUCED}
 _NAMES = {value: name for name, value in _SUBGROUPS.items()}

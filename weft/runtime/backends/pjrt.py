@@ -37,8 +37,6 @@ from weft.runtime.jaxlib.native import extension, hlo_library, version_text
 from weft.runtime.jaxlib.own_thread import wait_for_threads
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir
 
-__all__ = ["Distributed", "JaxlibBackend", "cuda_plugin", "plugin_apis", "start"]
-
 Buffer = Any
 Device = Any
 Placement = Any

@@ -12,8 +12,6 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["PluginFault", "register_handler", "register_type", "table"]
-
 _GPU_CUSTOM_CALL, _FFI = 0, 5  # of the enumeration PJRT_Extension_Type
 _STAGES = ("instantiate", "prepare", "initialize", "execute")
 

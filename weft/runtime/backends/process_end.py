@@ -22,8 +22,6 @@ from weft.native.optional import calls
 from weft.runtime.backends.host_callbacks import inside_callback
 from weft.runtime.jaxlib.own_thread import on_own_thread
 
-__all__ = ["gated", "on_compile_thread", "pass_gate", "register_end", "register_fork"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

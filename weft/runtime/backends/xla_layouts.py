@@ -18,8 +18,6 @@ from weft.runtime.stablehlo.dialects import sdy
 from weft.runtime.stablehlo.mlir import Module, context, ir, tensor_type
 from weft.runtime.stablehlo.numerical import custom_call
 
-__all__ = ["device_layout", "layout_constraint", "layout_mode", "register_partitioner"]
-
 # XLA knows "LayoutConstraint", and gathers the value of one before it partitions a module. Ours
 # partitions into one of XLA's for each device's block.
 _KNOWN = "LayoutConstraint"

@@ -23,8 +23,6 @@ from typing import Any
 
 from weft.runtime.jaxlib.own_thread import on_own_thread
 
-__all__ = ["LazyFunctions", "LazyModule", "imported", "pending_nodes"]
-
 pending_nodes: list[
     tuple[type, Callable[..., Any], Callable[..., Any], Callable[..., Any] | None]
 ] = []

@@ -13,8 +13,6 @@ import contextvars
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-__all__ = ["on_own_thread", "wait_for_threads"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -17,13 +17,6 @@ from weft.errors import Fix, TreeError
 from weft.native.optional import calls
 from weft.runtime.jaxlib.lazy import pending_nodes
 
-__all__ = [
-    "DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "KeyPath", "PyTreeDef",
-    "PyTreeRegistry", "SequenceKey", "all_leaves", "flatten", "flatten_one_level",
-    "flatten_one_level_with_keys", "flatten_with_path", "is_namedtuple", "is_node", "make_treedef",
-    "register_dataclass_node", "register_node", "registry", "treedef_tuple",
-]  # fmt: skip
-
 # An entry of a path may be any object that can be hashed: registered nodes choose theirs.
 KeyEntry: TypeAlias = Hashable
 KeyPath: TypeAlias = tuple[Any, ...]

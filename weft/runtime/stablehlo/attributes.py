@@ -21,11 +21,6 @@ from weft.runtime.stablehlo.mlir import context, element_type, unknown_location
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = [
-    "boolean", "booleans", "dictionary", "elements", "enumerated", "integer", "integers",
-    "precision_config", "string", "symbol", "table", "to_attribute", "unit",
-]  # fmt: skip
-
 
 @functools.lru_cache(maxsize=16384)
 def _integers(values: tuple[int, ...]) -> ir.Attribute:

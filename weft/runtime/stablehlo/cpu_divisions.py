@@ -25,8 +25,6 @@ from weft.runtime.stablehlo.module_walks import (
 )
 from weft.runtime.stablehlo.structural import constant
 
-__all__ = ["multiplies_by_inverse", "scaled"]
-
 # The inverses of larger numbers are below the smallest normal one, and become 0.
 _LARGE = {"f32": 2.0**125, "bf16": 2.0**125, "f64": 2.0**1021}
 _ALSO_KEEP_SIZE = frozenset(

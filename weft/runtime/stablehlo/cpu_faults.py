@@ -60,8 +60,6 @@ from weft.runtime.stablehlo.structural import (
     known_integer,
 )
 
-__all__ = ["mended"]
-
 Mend = Callable[[ir.Operation], ir.Value]
 """Emits the value that takes the place of an operation's result."""
 

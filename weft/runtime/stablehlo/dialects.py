@@ -19,8 +19,6 @@ from jaxlib.mlir.dialects import builtin  # noqa: F401  # every module needs it
 
 from weft.runtime.jaxlib.lazy import imported
 
-__all__ = ["chlo", "import_operations", "sdy", "stablehlo"]
-
 
 def import_operations(dialect: str) -> None:
     """Imports the classes of a dialect's operations, as the bindings are about to do.

@@ -12,8 +12,6 @@ from weft.runtime.stablehlo.dialects import sdy
 from weft.runtime.stablehlo.mlir import context, ir
 from weft.runtime.stablehlo.numerical import custom_call
 
-__all__ = ["call", "columns"]
-
 
 def call(
     target: str,

@@ -6,11 +6,6 @@ from collections.abc import Callable, Iterator
 
 from weft.runtime.stablehlo.mlir import ir
 
-__all__ = [
-    "ELEMENTWISE", "MOST_LOOKED_AT", "WITH_BUFFER", "above", "attributes_of", "is_constant",
-    "is_entry", "is_float", "may_be_anything", "name_of", "number_of_constant", "shape_of",
-]  # fmt: skip
-
 _FLOATS = tuple(getattr(ir, name) for name in ("F16Type", "BF16Type", "F32Type", "F64Type"))
 # What has a buffer of its own in any case.
 WITH_BUFFER = frozenset({"dot_general", "convolution", "while", "sort", "fft", "custom_call"})

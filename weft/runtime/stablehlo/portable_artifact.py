@@ -20,11 +20,6 @@ from weft.runtime.stablehlo import mlir, structural
 from weft.runtime.stablehlo.collectives import partition_id
 from weft.runtime.stablehlo.dialects import sdy, stablehlo
 
-__all__ = [
-    "current_version", "custom_calls", "entry_types", "from_portable_artifact", "of_lapack",
-    "parsed", "portable_artifact", "splice", "target_versions", "version_key",
-]  # fmt: skip
-
 Axes = tuple[tuple[str, int], ...]
 
 

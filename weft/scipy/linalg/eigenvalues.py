@@ -21,8 +21,6 @@ from weft.ops.linalg.matrices import adjoint, matmul, on_diagonal, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.scipy.argument_checks import dimensions, not_here, option, wrong_shape, wrong_value
 
-__all__ = ["eigh", "eigh_tridiagonal", "mirrored"]
-
 
 def mirrored(x: Any, lower: bool) -> Any:
     """The Hermitian matrices with the given triangle and a real diagonal."""

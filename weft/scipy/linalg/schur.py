@@ -18,8 +18,6 @@ from weft.ops.linalg import schur as schur_operation
 from weft.ops.linalg.matrices import triangle
 from weft.scipy.argument_checks import option, wrong_shape
 
-__all__ = ["complex_schur", "rsf2csf", "schur", "triangular_schur"]
-
 
 def complex_schur(a: Any) -> tuple[Any, Any]:
     """T and Z of a = Z T adjoint(Z), T upper triangular, both complex; a of a dtype of LAPACK.

@@ -28,8 +28,6 @@ from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.scipy.argument_checks import option, wrong_shape, wrong_value
 from weft.scipy.linalg.schur import complex_schur
 
-__all__ = ["solve_sylvester", "sylvester"]
-
 
 def _triangular_columns(r: Any, s: Any, f: Any) -> Any:
     """The Y for which r Y + Y s = f, r and s upper triangular."""

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft.control_flow.while_loop import while_loop
 
-__all__ = ["LineSearch", "line_search"]
-
 _SUFFICIENT, _CURVATURE = 1e-4, 0.9
 
 

@@ -25,8 +25,6 @@ from weft.ops.collectives.all_reduce import pbroadcast
 from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.optimize.line_search import line_search
 
-__all__ = ["OptimizeResults", "minimize"]
-
 
 class OptimizeResults(NamedTuple):
     """The result of `minimize`, a pytree.

@@ -18,8 +18,6 @@ from weft.ops.products.convolution import conv_general_dilated
 from weft.ops.products.dot import canonical_precision
 from weft.scipy.argument_checks import common_dtype, dimensions, option, wrong_shape, wrong_value
 
-__all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve"]
-
 
 def _precision(value: Any, call: Arguments) -> Any:
     return canonical_precision(value, call.operation)

@@ -36,9 +36,6 @@ from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.signal.trends import without_trend
 
-__all__ = ["csd", "istft", "stft", "welch"]
-
-
 # Sums of cosines, periodic: the window repeats, so its last element is left out.
 _COSINES = {
     "hann": (0.5, 0.5),

@@ -15,8 +15,6 @@ from weft.kinds.checks import computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.scipy.argument_checks import dimensions, not_here, option, wrong_value
 
-__all__ = ["detrend", "without_trend"]
-
 
 def without_trend(x: Any, linear: bool) -> Any:
     """Floating or complex x, less its mean or its line of least squares, along the last dimension.

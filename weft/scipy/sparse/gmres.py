@@ -22,8 +22,6 @@ from weft.scipy.argument_checks import at_least, one_of
 from weft.scipy.sparse.tree_vectors import Operator, difference, norm, plus, solution
 from weft.typing import Array, ArrayLike
 
-__all__ = ["gmres"]
-
 Tree = TypeVar("Tree")
 
 

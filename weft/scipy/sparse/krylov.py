@@ -15,8 +15,6 @@ from weft.errors import api_boundary
 from weft.scipy.sparse.tree_vectors import Operator, difference, dot, norm, plus, scaled, solution
 from weft.typing import Array, ArrayLike
 
-__all__ = ["bicgstab", "cg"]
-
 Tree = TypeVar("Tree")
 
 

@@ -18,8 +18,6 @@ from weft.kinds.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
 from weft.scipy.argument_checks import check_numbers, wrong_shape, wrong_value
 
-__all__ = ["difference", "dot", "norm", "plus", "scaled", "solution"]
-
 Operator = Callable[[Any], Any]
 Method = Callable[..., Any]
 

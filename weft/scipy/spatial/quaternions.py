@@ -14,12 +14,6 @@ from weft.kinds.arguments import Operand
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Kind
 
-__all__ = [
-    "applied", "canonical", "composed", "conjugated", "euler", "euler_quaternion", "from_matrix",
-    "from_mrp", "from_rotvec", "magnitude", "matrix", "mrp", "rotvec", "unit",
-]  # fmt: skip
-
-
 # `Rotation` has checked the arguments.
 Letters = Annotated[str, Kind(lambda value, call: value, "the axes, letters among xyz or XYZ")]
 

@@ -17,8 +17,6 @@ from weft.random.gaussian import normal
 from weft.scipy.argument_checks import check_dimensions, wrong_shape, wrong_value
 from weft.scipy.spatial import quaternions
 
-__all__ = ["Rotation", "check_rotation"]
-
 
 def _vectors(operation: str, argument: str, x: Any, n: int) -> Any:
     """Checks floating vectors of n elements, one or a row of them."""

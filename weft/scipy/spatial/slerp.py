@@ -12,8 +12,6 @@ from weft.kinds.checks import convert, inexact
 from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape
 from weft.scipy.spatial.rotation import Rotation, check_rotation
 
-__all__ = ["Slerp"]
-
 
 class Slerp(NamedTuple):
     """Interpolates between rotations at given times: a pytree, made by `init`.

@@ -4,12 +4,6 @@ The comment of each table says the function, its domain and the variable. Terms 
 1e-18 of the largest are left out.
 """
 
-__all__ = [
-    "CI_NEAR", "C_NEAR", "DAWSON_FAR", "DAWSON_NEAR", "DAWSON_SLOPE_FAR",
-    "DAWSON_SLOPE_NEAR", "DILOG", "E1", "EIN", "EI_FAR", "EI_MID",
-    "EI_NEAR", "FRESNEL_F", "FRESNEL_G", "LGAMMA", "SICI_F", "SICI_G", "SI_NEAR", "S_NEAR",
-]  # fmt: skip
-
 # Dawson's integral over x for |x| <= 4, in x^2 / 8 - 1.
 DAWSON_NEAR = (
     0.22155672794739223, -0.3181134699616813, 0.20873845413642236, -0.12475409913779131,

@@ -14,8 +14,6 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.kinds.checks import convert
 
-__all__ = ["gamma_of_complex", "loggamma_of_complex"]
-
 # P. Godfrey's coefficients for g = 7, in double precision.
 _G = 7.0
 _LANCZOS = (

@@ -22,11 +22,6 @@ from weft.scipy.real_functions import Real, elementwise
 from weft.scipy.special.entropies import xlog1py_p, xlogy_p
 from weft.scipy.special.gammas import betaln_p, gammaln_p
 
-__all__ = [
-    "Family", "betaln", "complement", "gammaln", "in_standard", "inside", "is_probability",
-    "log1mexp", "not_whole", "probability", "standard", "valid", "xlog1py", "xlogy",
-]  # fmt: skip
-
 P = ParamSpec("P")
 
 betaln = betaln_p.bind
