@@ -212,3 +212,12 @@ def test_the_same_rows_split_over_another_order_of_axes():
 
     out = weft.jit(program)(on(first, x))
     np.testing.assert_array_equal(np.asarray(out), np.repeat(x[:, None], 3, 1))
+
+
+def test_a_row_less_its_maximum_with_as_many_rows_as_devices():
+    """Two rules of what the compiler gets wrong meet: that of the maximum comes first."""
+    x = np.arange(16, dtype=np.float32).reshape(8, 2)
+    out = weft.jit(lambda v: -v - wnp.max(-v, axis=1, keepdims=True))(
+        on(NamedSharding(LINE, P("k")), x)
+    )
+    np.testing.assert_array_equal(np.asarray(out), np.tile(np.float32([0, -1]), (8, 1)))

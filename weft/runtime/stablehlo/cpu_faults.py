@@ -117,13 +117,20 @@ def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.
     def named(*names: str) -> Iterator[ir.Operation]:
         return (found for name in names for found in operations.get(name, ()))
 
-    faults: list[tuple[ir.Operation, Mend]] = []
+    faults = _cpu_faults(named, partitions) if platform == "cpu" else []
+    # After the rules that look at what a value is computed from: these put barriers between.
     if partitions > 1:
         faults += [(x, _padded_before) for x in named("stablehlo.pad") if _is_cut(x)]
         reshapes = named("stablehlo.reshape")
         faults += [(x, _with_operand_before) for x in reshapes if _misleads(x, partitions)]
-    if platform != "cpu":
-        return faults
+    return faults
+
+
+def _cpu_faults(
+    named: Callable[..., Iterator[ir.Operation]], partitions: int
+) -> list[tuple[ir.Operation, Mend]]:
+    """Those that the compiler for the CPU makes. `named`: finds operations by their names."""
+    faults: list[tuple[ir.Operation, Mend]] = []
     faults += [(x, _from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)]
     windows = named("stablehlo.reduce", "stablehlo.reduce_window")
     reductions = [r for r in windows if len(r.results) == 1 and is_float(r.operands[0])]
