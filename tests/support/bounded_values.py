@@ -280,6 +280,15 @@ def _logistic(x: Array) -> Array:
         return np.where(x >= 0, 1 / (1 + np.exp(-x)), np.exp(x) / (1 + np.exp(x)))
 
 
+def _inverse_root(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+def _inverse_root_spread(out: Array, x: Bounded) -> Any:
+    # The sign of a zero that was computed is not known.
+    return np.where((x.value != 0) | x.signed, increasing(_inverse_root)(out, x), UNKNOWN)
+
+
 # A function, how it spreads errors, and by how many units its result may be rounded. Those of the
 # elementary functions are what the compiler's own tests allow.
 _UNARY: dict[str, tuple[Callable[[Array], Array], Callable[..., Any], float]] = {
@@ -302,7 +311,7 @@ _UNARY: dict[str, tuple[Callable[[Array], Array], Callable[..., Any], float]] = 
     "sqrt": (np.sqrt, increasing(np.sqrt), 4),
     "flat_sqrt": (np.sqrt, increasing(np.sqrt), 4),
     "cbrt": (np.cbrt, increasing(np.cbrt), 16),
-    "rsqrt": (lambda x: 1 / np.sqrt(x), increasing(lambda x: 1 / np.sqrt(x)), 16),
+    "rsqrt": (_inverse_root, _inverse_root_spread, 16),
     "square": (np.square, even(np.square), 1),
 }
 _BINARY: dict[str, tuple[Callable[..., Array], Callable[..., Any], float]] = {
