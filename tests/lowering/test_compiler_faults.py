@@ -62,6 +62,24 @@ def stacked(b: Any) -> Any:
     return out
 
 
+def larger_later(x: Any) -> Any:
+    """The derivative of what repeated elements become where later ones are larger."""
+
+    def total(x: Any) -> Any:
+        repeated = jnp.repeat(x, 4)
+        return repeated.at[::2].max(repeated[repeated.size // 2 :]).sum()
+
+    return weft.grad(total)(x)
+
+
+def weights_of_larger(x: Any) -> Any:
+    repeated, weights = np.repeat(x, 4), np.ones(4 * x.size)
+    old, new = repeated[::2], repeated[2 * x.size :]
+    weights[::2] = (1 + np.sign(old - new)) / 2
+    weights[2 * x.size :] += (1 + np.sign(new - old)) / 2
+    return weights.reshape(-1, 4).sum(1)
+
+
 def faults() -> list[Fault]:
     line, table, image = with_nan(70_000), with_nan(70, 1000), with_nan(1, 28, 50, 50)
     short = with_nan(10_000, 7)
@@ -73,6 +91,9 @@ def faults() -> list[Fault]:
     double = normal(20_000, 3, dtype=F8)
     half = line.astype(np.float16)
     top = normal(3, 100)
+    quarters, halves = (random.integers(-12, 13, n) / 4 for n in ((4096, 2), 16_384))
+    quarters = quarters.astype(F4)
+    many, cube, pairs = np.full(16, 2e18, F4), normal(3, 3, 1), normal(3, 1, 2)
     large, all_nan = F4(1e12), np.full_like(top, np.nan)
 
     found = [
@@ -195,6 +216,52 @@ def faults() -> list[Fault]:
         # A fused multiply-add does not round the product.
         Fault(
             "softmax", lambda x: nn.softmax(x * large), (top,), (top == top.max(1)[:, None]) * F4(1)
+        ),
+        Fault(
+            "softmax, turned",
+            lambda x: nn.softmax(jnp.flip(x * x[::-1], 1), axis=1),
+            (F4([[0, 3e9]]),),
+            F4([[1, 0]]),
+        ),
+        # Rounded to integers of 8 bits, or not at all.
+        Fault(
+            "sum in 8 bits",
+            lambda x: x.sum(1).astype("int8"),
+            (quarters,),
+            quarters.sum(1).astype(np.int8),
+        ),
+        Fault(
+            "sum of 8 bits",
+            lambda x: x.astype("uint8").astype("float32").sum(1),
+            (abs(quarters),),
+            np.floor(abs(quarters)).sum(1),
+        ),
+        # In another order they overflow.
+        Fault("by a quotient", lambda x: x / (x / x), (F4([1e20]),), F4([1e20])),
+        Fault("quotient by a number", lambda x: x / x / x * 1e20, (F4([1e20]),), F4([1])),
+        Fault(
+            "by two constants",
+            lambda x: (x * 1e-30) * 1e-30 * x,
+            (F4([1e35]),),
+            F4([1e10]),
+            (0, 12),
+        ),
+        Fault("square of a mean", lambda x: (x.mean() ** 2) / 2e36, (many,), F4(2), (0, 12)),
+        # Products of matrices are computed with changes of the shape.
+        Fault(
+            "stack of products",
+            lambda x: (lambda b: b.at[1:].set(b[:-1]))(jnp.tensordot(x, x, ((2,), (2,)))),
+            (cube,),
+            stacked(np.tensordot(cube, cube, ((2,), (2,)))),
+        ),
+        Fault(
+            "product of a stack",
+            lambda x: jnp.tensordot(lax.dynamic_update_slice(x, x[:2], (1, 0, 0)), x, ((2,), (2,))),
+            (pairs,),
+            np.tensordot(stacked(pairs), pairs, ((2,), (2,))),
+        ),
+        Fault(
+            "sum of padded products", larger_later, (halves,), weights_of_larger(halves), (0, 12)
         ),
         Fault("logsumexp", lambda x: nn.logsumexp(x * large, axis=1), (top,), (top * large).max(1)),
     ]

@@ -221,3 +221,18 @@ def test_a_row_less_its_maximum_with_as_many_rows_as_devices():
         on(NamedSharding(LINE, P("k")), x)
     )
     np.testing.assert_array_equal(np.asarray(out), np.tile(np.float32([0, -1]), (8, 1)))
+
+
+@pytest.mark.parametrize("interior", [0, 1])
+def test_pads_of_one_array_with_other_values(interior):
+    x = np.arange(1, 9, dtype=np.float32)
+    pads = [(value, edges) for value in (1.0, 0.0, 5.0) for edges in ((1, 2), (0, 2))]
+
+    def every(v):
+        return [lax.pad(v, value, [(*edges, interior)]) for value, edges in pads]
+
+    outs = weft.jit(every)(on(NamedSharding(LINE, P("k")), x))
+    for (value, (low, high)), out in zip(pads, outs, strict=True):
+        want = np.full(low + 8 + 7 * interior + high, value, np.float32)
+        want[low : len(want) - high : 1 + interior] = x
+        np.testing.assert_array_equal(np.asarray(out), want)

@@ -461,8 +461,11 @@ def cumulative_extremum_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) 
     type = type_of(x)
     zero = zeros(type)
     one = broadcast_in_dim(type.dtype.type(1), type.shape, ())
-    attains = select(eq(x, out), one, zero)
-    kept = select(eq(shifted(out, axis, reverse), out), one, zero)
+    same = eq(shifted(out, axis, reverse), out)
+    kept = select(same, one, zero)
+    # An element that changes the extremum attains it, also where the compiler computes that element
+    # again, with other digits.
+    attains = select(same, select(eq(x, out), one, zero), one)
     count = linear_recurrence(kept, attains, axis, reverse)
     share = div(mul(kept, shifted(count, axis, reverse)), count)
     return linear_recurrence(share, mul(t, div(attains, count)), axis, reverse)

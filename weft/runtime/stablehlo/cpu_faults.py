@@ -24,6 +24,7 @@ import numpy as np
 from weft.base.source import NAN_ELSEWHERE
 from weft.runtime.jaxlib.native import version
 from weft.runtime.stablehlo.cpu_divisions import multiplies_by_inverse, scaled
+from weft.runtime.stablehlo.cpu_products import is_moved, kept, unfused
 from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.elementwise import (
     add,
@@ -78,6 +79,8 @@ _INTEGERS: dict[int, np.dtype[Any]] = {
 }
 # What may become a change of the shape alone, which the compiler moves past other operations.
 _RESHAPES = frozenset({"reshape", "broadcast_in_dim", "transpose", "bitcast_convert"})
+# With changes of the shape, they become products of matrices.
+_PRODUCTS = frozenset({"dot_general", "convolution"})
 _SLICES = frozenset({"dynamic_slice", "gather"})
 # Where one operand is NaN everywhere, so is the result.
 _PASSING_NAN = (ELEMENTWISE - {"select"}) | _RESHAPES | {"slice", "reverse"}
@@ -120,7 +123,10 @@ def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.
     faults = _cpu_faults(named, partitions) if platform == "cpu" else []
     # After the rules that look at what a value is computed from: these put barriers between.
     if partitions > 1:
-        faults += [(x, _padded_before) for x in named("stablehlo.pad") if _is_cut(x)]
+        for found in named("stablehlo.pad"):
+            again = sum(name_of(use.owner) == "pad" for use in found.operands[0].uses) > 1
+            if again or _is_cut(found):
+                faults.append((found, _padded_apart if again else _padded_before))
         reshapes = named("stablehlo.reshape")
         faults += [(x, _with_operand_before) for x in reshapes if _misleads(x, partitions)]
     return faults
@@ -138,6 +144,7 @@ def _cpu_faults(
         faults += [
             (x, _compared) for x in named(*_EXTREMA) if prod(shape_of(x)) > 1 and _of_floats(x)
         ]
+        faults += [(x, _truncated) for x in named("stablehlo.convert") if _is_to_8_bits(x)]
     for reduction in reductions:
         if _may_lose_nan(reduction):
             continue
@@ -156,7 +163,12 @@ def _cpu_faults(
         if any(map(_slices_a_slice, slices)):
             faults += [(x, _with_start_inside) for x in slices]
     faults += [(x, _keeping_nan) for x in named(*_EXPONENTIALS) if _sees_nan(x)]
-    faults += [(x, scaled) for x in named("stablehlo.divide") if multiplies_by_inverse(x)]
+    for found in named("stablehlo.divide", "stablehlo.multiply"):
+        inverse = found.name == "stablehlo.divide" and multiplies_by_inverse(found)
+        if is_moved(found):
+            faults.append((found, _kept_scaled if inverse else kept))
+        elif inverse:
+            faults.append((found, scaled))
     return faults
 
 
@@ -283,9 +295,11 @@ def _is_sum_at_risk(reduction: ir.Operation) -> bool:
     window = reduction.name != "stablehlo.reduce"
     count = len(reduction.attributes["window_dimensions" if window else "dimensions"])
     size = prod(shape_of(reduction)) * dtype_of(x.type.element_type).itemsize
-    if size <= 131072 and len(x.type.shape) < 7:
+    if size < 32768 and len(x.type.shape) < 7:
         return size >= 4096 and _sums_repeated(x, count)
-    for value in above(x, lambda name: name in ELEMENTWISE):
+    # Up to there products are summed rightly, but for what is padded or sliced of them.
+    product = {"dot_general"} if size > 131072 else set()
+    for value in above(x, lambda name: name in ELEMENTWISE or name == "reshape"):
         if value is None or may_be_anything(value):
             return True
         owner = value.owner
@@ -295,7 +309,7 @@ def _is_sum_at_risk(reduction: ir.Operation) -> bool:
         if name in ("broadcast_in_dim", "reshape"):
             if _sums_repeated(value, count):
                 return True
-        elif name not in ELEMENTWISE | WITH_BUFFER - {"dot_general"} and name != "constant":
+        elif name not in ELEMENTWISE | WITH_BUFFER - product and name != "constant":
             return True
     return len(x.type.shape) >= 7
 
@@ -317,10 +331,25 @@ def _sums_repeated(x: ir.Value, count: int) -> bool:
 
 def _apart(reduction: ir.Operation) -> ir.Value:
     """With an operand that is not fused."""
-    x = reduction.operands[0]
-    kind = dtype_of(x.type.element_type)
-    bits = _behind_barrier(bitcast_convert(x, _INTEGERS[kind.itemsize]))
-    return _with_operands(reduction, {0: bitcast_convert(bits, kind)})
+    return _with_operands(reduction, {0: unfused(reduction.operands[0])})
+
+
+def _kept_scaled(division: ir.Operation) -> ir.Value:
+    return kept(division, scaled(division))
+
+
+def _is_to_8_bits(convert: ir.Operation) -> bool:
+    """Whether floating-point numbers become integers of 8 bits: the library rounds them to the
+    nearest, and leaves them as they are if they become floating-point numbers again."""
+    return is_float(convert.operands[0]) and dtype_of(convert.results[0].type.element_type) in (
+        np.dtype(np.int8),
+        np.dtype(np.uint8),
+    )
+
+
+def _truncated(found: ir.Operation) -> ir.Value:
+    """With an operand and a result that are not fused."""
+    return unfused(_with_operands(found, {0: unfused(found.operands[0])}))
 
 
 def _behind_barrier(x: ir.Value) -> ir.Value:
@@ -355,7 +384,8 @@ def _overwrites(update: ir.Operation) -> bool:
 
 
 def _changes_shape(operation: ir.Operation) -> bool:
-    return name_of(operation) in _RESHAPES and bool(operation.operands[0].type.shape)
+    name = name_of(operation)
+    return name in _PRODUCTS or (name in _RESHAPES and bool(operation.operands[0].type.shape))
 
 
 def _keeps_buffer(name: str) -> bool:
@@ -372,7 +402,7 @@ def _is_reshaped_before(value: ir.Value) -> bool:
             return True
         if not isinstance(x.owner, ir.Block) and not is_constant(x):
             name = name_of(x.owner)
-            if not (_keeps_buffer(name) or name in WITH_BUFFER):
+            if not (_keeps_buffer(name) or name in WITH_BUFFER - _PRODUCTS):
                 return True
     return False
 
@@ -420,6 +450,12 @@ def _is_cut(pad: ir.Operation) -> bool:
 def _padded_before(pad: ir.Operation) -> ir.Value:
     """With a result that is computed before what is made of it."""
     return _behind_barrier(_with_operands(pad, {}))
+
+
+def _padded_apart(pad: ir.Operation) -> ir.Value:
+    """With an operand and a result of its own: the partitioner takes pads of one operand with other
+    values for one."""
+    return _behind_barrier(_with_operands(pad, {0: _behind_barrier(pad.operands[0])}))
 
 
 def _misleads(reshape: ir.Operation, partitions: int) -> bool:
@@ -490,7 +526,7 @@ def _leaves_extremum(difference: ir.Operation) -> bool:
     the difference from the largest may be far from zero, and its exponential infinite or zero."""
     if not _of_floats(difference) or _extremum_below(difference) is None:
         return False
-    for x in above(difference.operands[0], lambda name: name in ELEMENTWISE | _RESHAPES):
+    for x in above(difference.operands[0], lambda name: name not in WITH_BUFFER):
         if x is None or may_be_anything(x):
             return True
         if not isinstance(x.owner, ir.Block) and name_of(x.owner) == "multiply":
@@ -547,20 +583,9 @@ def _from_rounded(difference: ir.Operation) -> ir.Value:
 def _sees_nan(exponential: ir.Operation) -> bool:
     """Whether the compiler may find that elements of an operand are NaN: they are computed with
     constants that are not finite, or with a division by zero, or a constant NaN is put beside
-    them. One that is selected by what is not known does no harm."""
-
-    def over(name: str) -> bool:
-        return name not in WITH_BUFFER and name != "select"
-
-    for value in above(exponential.operands[0], over):
-        if value is None:
-            return True
-        if isinstance(value.owner, ir.Block):
-            continue
-        parts = [value]
-        if name_of(value.owner) == "select" and _is_known(value.owner.operands[0]):
-            parts += value.owner.operands[1:]
-        if any(is_constant(x) and _has_nan(x.owner) for part in parts for x in _sources(part)):
+    them, or may be chosen."""
+    for value in above(exponential.operands[0], lambda name: name not in WITH_BUFFER):
+        if value is None or (is_constant(value) and _has_nan(value.owner)):
             return True
     for value in above(exponential.operands[0], lambda name: name in _PASSING_NAN):
         if value is None or may_be_anything(value):
@@ -579,12 +604,6 @@ def _sources(value: ir.Value) -> Iterator[ir.Value]:
     """A value, and what is repeated or cast to make it."""
     walk = above(value, lambda name: name in ("broadcast_in_dim", "reshape", "convert"))
     return (x for x in walk if x is not None)
-
-
-def _is_known(value: ir.Value) -> bool:
-    """Whether a value may be computed from constants alone."""
-    walk = above(value, lambda name: name not in WITH_BUFFER)
-    return not any(x is not None and isinstance(x.owner, ir.Block) for x in walk)
 
 
 def _is_zero(value: ir.Value) -> bool:

@@ -1,0 +1,100 @@
+"""Products and quotients that the compiler computes in another order, in which they overflow.
+
+It makes `(x * a) * b` of two constants `x * (a * b)`, `x / (y / z)` of quotients `(x * z) / y`, and
+`(x * a) * (y * b)` of scalars `(x * y) * (a * b)`. What is computed first may be beyond all
+numbers, or next to zero, where the program's own order stays inside: `x / (x / x)` was infinite
+from 2e19 on, `(x * 1e-30) * 1e-30` zero. A value that passes through the integer with its bits is
+not moved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from weft.runtime.stablehlo.mlir import dtype_of, ir, op1
+from weft.runtime.stablehlo.module_walks import (
+    above,
+    attributes_of,
+    is_constant,
+    is_float,
+    name_of,
+    number_of_constant,
+)
+from weft.runtime.stablehlo.structural import bitcast_convert
+
+_PRODUCTS = ("multiply", "divide")
+_MOVES = ("broadcast_in_dim", "reshape", "transpose")
+_BITS: dict[int, np.dtype[np.generic]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.int16),
+    4: np.dtype(np.int32),
+    8: np.dtype(np.int64),
+}
+
+
+def is_moved(product: ir.Operation) -> bool:
+    """Whether the compiler may compute a product or quotient in another order, with a result that
+    may be beyond all numbers."""
+    if not is_float(product.results[0]):
+        return False
+    users = [*_used_by(product.results[0])]
+    if name_of(product) == "divide" and any(name_of(user) == "divide" for user in users):
+        return True
+    constants = [x for x in product.operands if _constant(x) is not None]
+    if not constants:
+        return False
+    if not product.results[0].type.shape and any(name_of(user) == "multiply" for user in users):
+        return True
+    large = not all(_is_moderate(x) for x in constants)
+    return large and any(name_of(user) in _PRODUCTS for user in users)
+
+
+def kept(product: ir.Operation, value: ir.Value | None = None) -> ir.Value:
+    """A product or quotient, or the value that stands for it, that no other is combined with."""
+    if value is None:
+        name, kind = str(product.operation.name), product.results[0].type
+        value = op1(name, tuple(product.operands), kind, attributes_of(product))
+    return unfused(value)
+
+
+def unfused(x: ir.Value) -> ir.Value:
+    """A value that passes through the integer with its bits, which the compiler's library of fused
+    loops does not take, and behind a barrier."""
+    kind = dtype_of(x.type.element_type)
+    bits = np.dtype(np.int8) if kind == np.uint8 else _BITS[kind.itemsize]
+    between = bitcast_convert(x, bits)
+    return bitcast_convert(op1("stablehlo.optimization_barrier", (between,), between.type), kind)
+
+
+def _used_by(value: ir.Value) -> Iterator[ir.Operation]:
+    """The operations that use a value, also behind changes of its shape."""
+    waiting = [value]
+    while waiting:
+        for use in waiting.pop().uses:
+            if name_of(use.owner) in _MOVES:
+                waiting += use.owner.results
+            else:
+                yield use.owner
+
+
+def _constant(value: ir.Value) -> ir.Value | None:
+    """The constant that a value repeats, if it does."""
+    for x in above(value, _MOVES.__contains__):
+        if x is not None and is_constant(x):
+            return x
+    return None
+
+
+def _is_moderate(value: ir.Value) -> bool:
+    """Whether a product with a constant and two others like it is sure to stay inside."""
+    found = _constant(value)
+    number = None if found is None else number_of_constant(found.owner)
+    if number is None or not math.isfinite(number):
+        return False
+    if number == 0:
+        return True
+    exponents = {"f16": 5, "f64": 340}.get(str(value.type.element_type), 42)
+    return 2.0**-exponents <= abs(number) <= 2.0**exponents
