@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft import config
+from weft import config, dtypes
 from weft.arrays.array import Array, host_values, put
 from weft.base.exact_keys import ConstantClass
 from weft.core.trace import current_variable
@@ -258,7 +258,9 @@ def _leaf_token(value: Any, number: int, of: ArrayType) -> Token:
         own = value.dtype == of.dtype and not config.operations_vary
         direct = client.backend().putting(of) if own else None
         return _token(NUMPY, number, value.dtype, value.shape, direct or convert)
-    low, high = (0, 0) if cls is not int else (np.iinfo(of.dtype).min, np.iinfo(of.dtype).max)
+    # As an operand of another dtype it is converted from 32 bits, or exactly.
+    bounds = np.iinfo(of.dtype if of.dtype in dtypes.INTEGER else np.int32)
+    low, high = (bounds.min, bounds.max) if cls is int else (0, 0)
     return _token(NUMBER, number, cls, {}, convert, low, high)
 
 

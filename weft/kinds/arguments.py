@@ -227,14 +227,15 @@ operand_kind = Kind(
     plain=NEVER,
     arrays=True,
 )
-Operand = Annotated[ArrayLike, operand_kind]
+Operand = Annotated[ArrayLike, dataclasses.replace(operand_kind, by_class=True)]
 # One that is put into the first operand: a number does not lose digits that this can hold.
-Stored = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_stored)]
+Stored = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_stored, by_class=True)]
 # Those of one call get the dtype that they promote to.
 promoted_kind = dataclasses.replace(operand_kind, take=_unrounded, together=common)
-Promoted = Annotated[ArrayLike, promoted_kind]
+Promoted = Annotated[ArrayLike, dataclasses.replace(promoted_kind, by_class=True)]
 # Those of one call get the real or complex dtype that they promote to.
-Inexact = Annotated[ArrayLike, dataclasses.replace(promoted_kind, together=_common_inexact)]
+_inexact_kind = dataclasses.replace(promoted_kind, together=_common_inexact, by_class=True)
+Inexact = Annotated[ArrayLike, _inexact_kind]
 _sequence_kind = Kind(
     _each, "a sequence of arrays", (1, "text"), (_matrix, _matrix), static=False, plain=NEVER
 )

@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from weft import config, tree
+from weft import config, dtypes, tree
 from weft.arrays.array import Array
-from weft.arrays.conversion import as_array
+from weft.arrays.conversion import array_of, as_array
 from weft.base.exact_keys import exact_key
 from weft.base.program_caches import BoundedCache, holds_programs
 from weft.base.source import warnings_so_far
@@ -47,6 +47,7 @@ from weft.kinds.signatures import (
     operation_of,
     rest_name,
 )
+from weft.native.optional import calls
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
@@ -283,39 +284,49 @@ class ArrayFunction(KnownCalls):
         operands: list[Any],
         static: dict[str, Any],
     ) -> None:
-        """Remembers a call whose operands are arrays, or numbers that are part of it. One with
-        numbers is remembered when they come again: they may be new at each call."""
-        given = (*args, *kwargs.values())
-        numbers = tuple([exact_key(x) for x in given if type(x) in _MANY])
-        if numbers and numbers not in self.seen:
-            self.seen[numbers] = True
-            return
+        """Remembers a call whose operands are arrays, or numbers. One with a number that is part of
+        the call is remembered when it comes again: it may be new at each call."""
         named = sorted(kwargs)
-        # The arrays that are passed, and the parameters that they are passed for.
+        code, rest = self.function.__code__, rest_name(self.function)
+        by_position = (*code.co_varnames[: code.co_argcount], *(rest,) * len(args))
+        passed: list[tuple[int | str, str | None, Any]] = [
+            (i, by_position[i], x) for i, x in enumerate(args)
+        ]
+        passed += [(name, name, kwargs[name]) for name in named]
+        by_class = self._by_class([x for _, _, x in passed])
+        # The arrays and numbers that are operands, and the parameters that they are passed for.
         leaves: list[Any] = []
         owners: list[str | None] = []
         fixed: list[int | str] = []
-        code, rest = self.function.__code__, rest_name(self.function)
-        by_position = (*code.co_varnames[: code.co_argcount], *(rest,) * len(args))
-        passed: list[tuple[int | str, Any]] = [*enumerate(args)]
-        passed += [(name, kwargs[name]) for name in named]
-        for place, value in passed:
+        numbers: list[Any] = []
+        for place, owner, value in passed:
             own = [value] if type(value) is Array else value if type(value) in _SEQUENCES else ()
             if own and all(type(x) is Array for x in own):
                 leaves += own
-                owners += [by_position[place] if isinstance(place, int) else place] * len(own)
+                owners += [owner] * len(own)
+            elif type(value) in by_class and owner in self.kinds and self.kinds[owner].by_class:
+                leaves.append(value)
+                owners.append(owner)
             elif is_constant(value):
                 fixed.append(place)
+                numbers += [exact_key(value)] if type(value) in _MANY else []
             else:
                 return  # a list, or an array of NumPy's: no call is known by it
+        if numbers and tuple(numbers) not in self.seen:
+            self.seen[tuple(numbers)] = True
+            return
         # An array that was not passed is a number in the dtype of the others.
-        plain = all(type(x) is Array or type(x) in _CONSTANTS for _, x in passed)
+        plain = all(type(x) is Array or type(x) in _CONSTANTS for _, _, x in passed)
         consts, kept = [], []
+        types: list[Any] = [getattr(x, "type", None) for x in leaves]
         names = [x for x, count in static["names"] for _ in range(1 if count is None else count)]
         for name, value in zip(names, operands, strict=True):
             for i, x in enumerate(leaves):
-                if x is value and owners[i] == name and i not in kept:
+                if owners[i] == name and i not in kept and (x is value or type(x) in _NUMBERS):
+                    if not (type(value) is Array or type(value) in _NUMBERS):
+                        return  # a number of NumPy's, with more digits than the leaf would have
                     kept.append(i)
+                    types[i] = types[i] or as_array(value).type
                     break
             else:
                 if kept or not (type(value) in _NUMBERS or (plain and type(value) is Array)):
@@ -323,9 +334,19 @@ class ArrayFunction(KnownCalls):
                 consts.append(as_array(value))
         # Unless there is an array that is no operand.
         if len(kept) == len(leaves):
-            types = [x.type for x in leaves]
             call = self._call(program, operands, static, consts, kept, types)
             self._remember(args, kwargs, fixed, leaves, call)
+
+    @staticmethod
+    def _by_class(passed: list[Any]) -> frozenset[type]:
+        """The classes of numbers that become operands whatever their values are. An integer beside
+        narrow, wide or unsigned integers may not fit; one of 64 bits has other bounds."""
+        if calls is None:
+            return frozenset()  # Python's own calls know numbers by their values.
+        arrays = [x for x in passed if type(x) is Array]
+        default = dtypes.default_int()
+        plain = all(x.dtype == default or x.dtype not in dtypes.INTEGER for x in arrays)
+        return frozenset({bool, int, float}) if plain else frozenset({bool, float})
 
     def _remember(
         self,
@@ -353,8 +374,14 @@ class ArrayFunction(KnownCalls):
         arrays = [as_array(x) for x in operands]
         body = program.body([x.type for x in arrays], static)
         select = body.selection()
+
+        def given(leaves: Sequence[Any]) -> list[Array]:
+            found = [leaves[i] for i in kept]
+            numbers = zip(found, [types[i] for i in kept], strict=True)
+            return [*consts, *(x if type(x) is Array else array_of(x, of) for x, of in numbers)]
+
         if select is not None:
-            return PythonRun(types, lambda leaves: select([*consts, *(leaves[i] for i in kept)]))
+            return PythonRun(types, lambda leaves: select(given(leaves)))
         executable = program.program(arrays, static)
         as_passed = not consts and kept == list(range(len(kept)))
         out_tree = tree.structure(body.result([0] * len(body.jaxpr.outputs)))
@@ -363,8 +390,8 @@ class ArrayFunction(KnownCalls):
             run = program.prepared(arrays, static)
 
             def watched(leaves: Sequence[Any]) -> Any:
-                given = [*consts, *(leaves[i] for i in kept)]
-                return run([x._buffer for x in given], given)
+                arrays = given(leaves)
+                return run([x._buffer for x in arrays], arrays)
 
             return call.running_by(watched)
         return call

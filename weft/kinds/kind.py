@@ -51,6 +51,9 @@ class Kind:
             keeps all its digits.
         plain: Constants of Python's, such as None, that are their own form: taken without a call.
         arrays: Whether arrays and tracers are, too.
+        by_class: Whether the class of a Python number says what becomes of it, beside arrays whose
+            integers are of the default width, as long as it has that width, too. Then a call that
+            was made with another number of its class is known.
         late: Whether it depends on arguments that come after it.
         together: How operands of this kind are brought together, given the name of the function and
             their values: to a common dtype, for instance. It runs as a part of the program.
@@ -64,6 +67,7 @@ class Kind:
     fixed: bool = False
     plain: frozenset[Any] = NONE
     arrays: bool = False
+    by_class: bool = False
     late: bool = False
     together: Callable[[str, list[Any]], Sequence[Any]] | None = None
 

@@ -41,7 +41,8 @@ def _operand_or_list(value: Any, call: Arguments) -> Any:
 
 
 # Those of one call get the dtype that they promote to, and one shape.
-Compared = Annotated[ArrayLike, dataclasses.replace(promoted_kind, together=_of_one_shape)]
+_compared_kind = dataclasses.replace(promoted_kind, together=_of_one_shape, by_class=True)
+Compared = Annotated[ArrayLike, _compared_kind]
 Tolerance = Annotated[Any, dataclasses.replace(operand_kind, fixed=True)]
 # As it is: it gets its dtype beside the other one.
 ListOrArray = Annotated[

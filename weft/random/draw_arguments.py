@@ -283,7 +283,7 @@ real_kind = Kind(
     plain=NEVER,
     late=True,
 )
-Real = Annotated[Any, real_kind]
+Real = Annotated[Any, dataclasses.replace(real_kind, by_class=True)]
 Shape = Annotated[Any, Kind(_shape, "the lengths of the result", _WRONG_SHAPES, (3,), plain=NEVER)]
 # The parameters broadcast to it.
 _OF_PARAMETERS = "the lengths of the result; None for those to which the parameters broadcast"

@@ -75,7 +75,8 @@ def _probability(value: Any, call: Arguments) -> Any:
 
 LowerBound = Annotated[Any, _bound(0.0)]
 UpperBound = Annotated[Any, _bound(1.0)]
-IntegerBound = Annotated[Any, dataclasses.replace(real_kind, take=_integer_bound, right=3)]
+_integer_bound_kind = dataclasses.replace(real_kind, take=_integer_bound, right=3, by_class=True)
+IntegerBound = Annotated[Any, _integer_bound_kind]
 Probability = Annotated[
     Any, dataclasses.replace(real_kind, take=_probability, wrong=(*real_kind.wrong, 1))
 ]

@@ -81,9 +81,12 @@ def _take_numbers(value: Any, call: Arguments) -> Any:
 _real_kind = Kind(
     _take_real, "real numbers", ([1.0], "text", np.complex64(1j)), 0.5, False, plain=NEVER
 )
-Real = Annotated[Any, _real_kind]
+Real = Annotated[Any, dataclasses.replace(_real_kind, by_class=True)]
 RealOrComplex = Annotated[
-    Any, dataclasses.replace(_real_kind, take=_take_numbers, means="numbers", wrong=([1.0], "text"))
+    Any,
+    dataclasses.replace(
+        _real_kind, take=_take_numbers, means="numbers", wrong=([1.0], "text"), by_class=True
+    ),
 ]
 
 
