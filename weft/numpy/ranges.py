@@ -16,6 +16,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
+from weft.arrays.conversion import as_array
 from weft.arrays.rounded_values import WIDE, made_in_32_bits
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
@@ -57,7 +58,9 @@ def _end(value: Any, call: Arguments) -> Any:
 def _of_matrix(value: Any, call: Arguments) -> Any:
     call.reads = call.reads or isinstance(value, (Array, np.ndarray))
     k = _diagonal(value, call.type.shape, call.operation)
-    return in_dtype(k, dtypes.int32, call.operation)
+    if isinstance(k, Tracer):
+        return k
+    return as_array(np.int32(k)) if is_eager() else np.int32(k)
 
 
 _REAL = (int, float)
