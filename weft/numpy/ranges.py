@@ -31,6 +31,7 @@ from weft.kinds.checks import (
     check_flags,
     convert,
     inexact,
+    length_of,
     promoted,
 )
 from weft.kinds.compiled_functions import compiled, is_eager
@@ -296,7 +297,8 @@ def linspace(
     >>> linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    if type(start) in _REAL and type(stop) in _REAL and type(num) is int and 0 <= num <= _SMALL:
+    known = type(start) in _REAL and type(stop) in _REAL
+    if known and (num := length_of(num, "linspace", "num")) <= _SMALL:
         check_flags("linspace", endpoint=endpoint, retstep=retstep)
         axis_of(axis, 1, "linspace")
         made, step = _known(start, stop, num, bool(endpoint), dtype)
