@@ -412,7 +412,7 @@ REMEMBERED = {
     "median": (jnp.median, (ROWS,), {"axis": 0}),
     "quantile": (jnp.quantile, (ROWS, 0.3), {}),
     "triu": (jnp.triu, (ROWS, 1), {}),
-    "linspace": (jnp.linspace, (ROWS[0], ROWS[1], 5), {"axis": -1}),
+    "logspace": (jnp.logspace, (ROWS[0], ROWS[1], 5), {"axis": -1}),
     "geomspace": (jnp.geomspace, (1.0, 8.0, 4), {}),
     "isclose": (jnp.isclose, (ROWS, ROWS * (1 + 1e-6)), {}),
     "allclose": (jnp.allclose, (ROWS, ROWS + 1), {"atol": 2.0}),

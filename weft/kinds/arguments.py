@@ -79,7 +79,8 @@ def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
         if not value.ndim:
             message = f"{call.operation}: {call.name} has no dimensions"
             got, wanted = str(type_of(value)), "a sequence of arrays, or an array of them"
-            raise refusal(ShapeError, message, call.operation, got, wanted)
+            fix = Fix("sequence", f"pass a tuple: {call.name}=({call.name},)", {})
+            raise refusal(ShapeError, message, call.operation, got, wanted, fix)
         return (*value,)
     message = f"{call.operation}: {call.name} is a sequence"
     raise invalid_type(message, call.operation, call.name, value, "a tuple or list of arrays")
@@ -250,7 +251,8 @@ NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, pla
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
 OneAxis = Annotated[int, Kind(_axis, "an axis", (99, 0.5, None), 0, plain=NEVER)]
 Shape = Annotated[Any, Kind(_shape, "an integer or a sequence of integers", ("text", 0.5), (3,))]
-Length = Annotated[int, Kind(_length, "an integer of 0 or more", ("text", 0.5, -1), 3)]
+_WRONG_LENGTHS = ("text", 0.5, -1, None)
+Length = Annotated[int, Kind(_length, "an integer of 0 or more", _WRONG_LENGTHS, 3, plain=NEVER)]
 Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]
 DType = Annotated[Any, Kind(take_dtype, "a dtype, or None for that of the operand", ("text", 5))]
 Function = Annotated[Any, Kind(_function, "a function", (1, "text"), abs, plain=NEVER)]

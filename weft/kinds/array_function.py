@@ -259,7 +259,7 @@ class ArrayFunction(KnownCalls):
         if _trace(None) is not None:
             return program(*operands, **static)
         # Executables are found by the signatures of arrays.
-        arrays = [as_array(x) if type(x) in _NUMBERS else x for x in operands]
+        arrays = [x if isinstance(x, _ARRAYS) else as_array(x) for x in operands]
         out = program(*arrays, **static)
         if known and not _settings().looks_at_results:
             self._learn(program, args, kwargs, operands, static)

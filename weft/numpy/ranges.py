@@ -6,43 +6,73 @@ arrays.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
-from weft.arrays.rounded_values import made_in_32_bits
+from weft.arrays.conversion import as_array
+from weft.arrays.rounded_values import WIDE, made_in_32_bits
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.kinds.arguments import NEVER, DType, Flag, Integer, Length, Operand, operand_kind
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
     axis_of,
     broadcast_shape,
     broadcasted,
     check_arrays,
-    check_flag,
     check_flags,
+    convert,
     inexact,
+    length_of,
     promoted,
 )
 from weft.kinds.compiled_functions import compiled, is_eager
-from weft.kinds.numbers import as_operand, canonical_type, promote_operands
-from weft.kinds.repeated import repeated
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import canonical_type, in_dtype
 from weft.numpy.creation import _SMALL, _placed
-from weft.numpy.elementwise import constant, filled
+from weft.numpy.elementwise import filled
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import powers, rounding
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
-from weft.typing import ArrayLike
 
 __all__ = ["arange", "eye", "geomspace", "identity", "linspace", "logspace", "tri", "tril", "triu"]
+
+
+def _end(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, first=call.position)
+    # Not rounded to the default width first, where a wider dtype is asked for.
+    wide = call["dtype"] in WIDE and type(value) in _REAL
+    return in_dtype(value, dtypes.float64, call.operation) if wide else value
+
+
+def _of_matrix(value: Any, call: Arguments) -> Any:
+    call.reads = call.reads or isinstance(value, (Array, np.ndarray))
+    k = _diagonal(value, call.type.shape, call.operation)
+    if isinstance(k, Tracer):
+        return k
+    return as_array(np.int32(k)) if is_eager() else np.int32(k)
+
+
+_REAL = (int, float)
+_end_kind = dataclasses.replace(
+    operand_kind, take=_end, late=True, together=lambda operation, values: values
+)
+End = Annotated[Any, _end_kind]
+_diagonal_kind = Kind(
+    _of_matrix, "an integer, which may be traced", ("text", 0.5, None), 1, static=False, plain=NEVER
+)
+Diagonal = Annotated[int, _diagonal_kind]
 
 
 def _on_device(value: np.ndarray[Any, Any]) -> Any:
@@ -247,7 +277,6 @@ def linspace(
     *,
     device: Any = ...,
 ) -> Any: ...
-@repeated
 def linspace(
     start: Any,
     stop: Any,
@@ -268,34 +297,36 @@ def linspace(
     >>> linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
-    check_flags("linspace", endpoint=endpoint, retstep=retstep)
-    num = _count(num, "linspace")
-    if type(start) in _REAL and type(stop) in _REAL and num <= _SMALL:
+    known = type(start) in _REAL and type(stop) in _REAL
+    if known and (num := length_of(num, "linspace", "num")) <= _SMALL:
+        check_flags("linspace", endpoint=endpoint, retstep=retstep)
         axis_of(axis, 1, "linspace")
         made, step = _known(start, stop, num, bool(endpoint), dtype)
         found = _placed(_on_device(made), device)
         if dtype is None:
             made_in_32_bits(found)
         return (found, _on_device(step)) if retstep else found
-    wanted = None if dtype is None else dtypes.requested(dtype)
-    start, stop = _given("linspace", wanted, start, stop)
-    axis = integer_of(axis, "linspace", "axis")
-    out = _between(start, stop, num=num, endpoint=bool(endpoint), axis=axis, dtype=wanted)
-    return (_placed(out[0], device), out[1]) if retstep else _placed(out[0], device)
+    found = _linspace(start, stop, num, endpoint, retstep, dtype, axis)
+    if device is None:
+        return found
+    return (_placed(found[0], device), found[1]) if retstep else _placed(found, device)
 
 
-@compiled
-def _between(
-    start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, dtype: Any
-) -> tuple[Any, Any]:
-    ends, wanted, computed = _ends("linspace", start, stop, dtype)
-    out, step = _evenly(*ends, num=num, endpoint=endpoint, axis=axis, computed=computed)
-    if wanted.kind in "iu":
-        out = rounding.floor(out)
-    return convert_element_type(out, wanted), step
-
-
-_REAL = (int, float)
+@array_function
+def _linspace(
+    start: End,
+    stop: End,
+    num: Length = 50,
+    endpoint: Flag = True,
+    retstep: Flag = False,
+    dtype: DType = None,
+    axis: Integer = 0,
+) -> Any:
+    """`linspace` of ends that may be arrays."""
+    ends, wanted, computed = _ends(start, stop, dtype)
+    out, step = _evenly("linspace", *ends, num, endpoint, axis, computed)
+    out = convert_element_type(rounding.floor(out) if wanted.kind in "iu" else out, wanted)
+    return (out, step) if retstep else out
 
 
 def _known(start: float, stop: float, num: int, endpoint: bool, dtype: Any) -> tuple[Any, Any]:
@@ -325,79 +356,55 @@ def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[A
     return made, step
 
 
-def _count(num: Any, operation: str) -> int:
-    num = integer_of(num, operation, "num")
-    if num < 0:
-        message = f"{operation}: the number of samples is negative"
-        raise refusal(WeftValueError, message, operation, f"num={num}", "num >= 0")
-    return num
-
-
-def _given(operation: str, dtype: Any, *values: Any) -> tuple[Any, ...]:
-    """Arguments as operands of primitives. Numbers are not rounded to the default width first where
-    an array or the requested dtype is wider."""
-    if dtype is not None and dtype in (dtypes.float64, dtypes.complex128):
-        wide = [np.float64(x) if type(x) in _REAL else None for x in values]
-        given = promote_operands(operation, *values)
-        return tuple([x if w is None else w for x, w in zip(given, wide, strict=True)])
-    return promote_operands(operation, *values)
-
-
-def _ends(operation: str, start: Any, stop: Any, dtype: Any) -> tuple[list[Any], Any, Any]:
+def _ends(start: Any, stop: Any, dtype: Any) -> tuple[tuple[Any, Any], Any, Any]:
     """The ends in one shape, the dtype of the result, and the dtype to compute in."""
-    start, stop = as_operand(operation, start), as_operand(operation, stop)
-    ends = promoted(operation, start, stop)
-    computed = inexact(type_of(ends[0]).dtype)
-    wanted = computed if dtype is None else dtypes.requested(dtype)
+    start, stop = promoted("", start, stop)
+    computed = inexact(start.dtype)
+    wanted = computed if dtype is None else dtype
     if wanted in dtypes.INEXACT:
         computed = dtypes.promote((computed, False), (wanted, False))[0]
-    shape = broadcast_shape(operation, *[type_of(x).shape for x in ends])
-    ends = [broadcasted(convert_element_type(x, computed), shape) for x in ends]
-    return ends, wanted, computed
+    shape = broadcast_shape(None, start.shape, stop.shape)
+    first, last = (broadcasted(convert_element_type(x, computed), shape) for x in (start, stop))
+    return (first, last), wanted, computed
 
 
 def _evenly(
-    start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, computed: Any
+    operation: str, start: Any, stop: Any, num: int, endpoint: bool, axis: int, computed: Any
 ) -> tuple[Any, Any]:
-    shape = type_of(start).shape
+    """`num` values from one end to the other along a new axis, and their distance."""
+    shape = start.shape
     parts = num - 1 if endpoint else num
     real = dtypes.to_real(computed)
     if parts > 0:
-        step = lax.div(lax.sub(stop, start), constant(parts, start))
+        step = (stop - start) / parts
         column = (num,) + (1,) * len(shape)
-        index = convert_element_type(broadcasted_iota(dtypes.int32, column, 0), real)
-        fraction = lax.div(index, constant(parts, index))
+        fraction = convert_element_type(broadcasted_iota(dtypes.int32, column, 0), real) / parts
         fraction = broadcasted(convert_element_type(fraction, computed), (num, *shape))
         first, last = (_repeated(x, num) for x in (start, stop))
         # A weighted mean stays within the ends where start + i * step may leave them.
-        rest = lax.sub(constant(1, fraction), fraction)
-        out = lax.add(lax.mul(first, rest), lax.mul(last, fraction))
+        out = first * (1 - fraction) + last * fraction
         if endpoint:
-            is_last = lax.eq(
-                broadcasted(broadcasted_iota(dtypes.int32, column, 0), (num, *shape)),
-                np.int32(num - 1),
-            )
-            out = select(is_last, last, out)
+            index = broadcasted(broadcasted_iota(dtypes.int32, column, 0), (num, *shape))
+            out = select(index == np.int32(num - 1), last, out)
     else:
-        step = dtypes.to_real(computed).type(math.nan)  # Of no shape, as in NumPy.
+        step = real.type(math.nan)  # Of no shape, as in NumPy.
         out = _repeated(start, num)
-    return move_dim(out, 0, axis_of(axis, len(shape) + 1, "linspace"), num), step
+    return move_dim(out, 0, axis_of(axis, len(shape) + 1, operation), num), step
 
 
 def _repeated(x: Any, num: int) -> Any:
-    shape = type_of(x).shape
-    return broadcast_in_dim(x, (num, *shape), tuple(range(1, len(shape) + 1)))
+    return broadcast_in_dim(x, (num, *x.shape), tuple(range(1, x.ndim + 1)))
 
 
-@repeated
+@array_function
 def logspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
-    axis: int = 0,
+    start: End,
+    stop: End,
+    num: Length = 50,
+    endpoint: Flag = True,
+    base: End = 10.0,
+    dtype: DType = None,
+    axis: Integer = 0,
 ) -> Array:
     """`num` numbers from base**start to base**stop whose logarithms are evenly spaced.
 
@@ -407,29 +414,22 @@ def logspace(
     >>> logspace(0, 2, 3)
     Array([  1.,  10., 100.], dtype=float32)
     """
-    check_flag(endpoint, "logspace", "endpoint")
-    num = _count(num, "logspace")
-    dtype = None if dtype is None else dtypes.requested(dtype)
-    start, stop, base = _given("logspace", dtype, start, stop, base)
-    axis = integer_of(axis, "logspace", "axis")
-    return _powers(start, stop, base, num=num, endpoint=bool(endpoint), axis=axis, dtype=dtype)
-
-
-@compiled
-def _powers(
-    start: Any, stop: Any, base: Any, *, num: int, endpoint: bool, axis: int, dtype: Any
-) -> Any:
-    ends, wanted, computed = _ends("logspace", start, stop, dtype)
-    exponents, _ = _evenly(*ends, num=num, endpoint=endpoint, axis=axis, computed=computed)
+    ends, wanted, computed = _ends(start, stop, dtype)
+    exponents, _ = _evenly("logspace", *ends, num, endpoint, axis, computed)
     base = convert_element_type(base, computed)
-    shape = broadcast_shape("logspace", type_of(base).shape, type_of(exponents).shape)
+    shape = broadcast_shape(None, base.shape, exponents.shape)
     out = powers.pow(broadcasted(base, shape), broadcasted(exponents, shape))
     return convert_element_type(out, wanted)
 
 
-@repeated
+@array_function
 def geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+    start: End,
+    stop: End,
+    num: Length = 50,
+    endpoint: Flag = True,
+    dtype: DType = None,
+    axis: Integer = 0,
 ) -> Array:
     """`num` numbers from `start` to `stop` in constant proportion; the ends have one sign.
 
@@ -438,39 +438,21 @@ def geomspace(
     >>> geomspace(1, 8, 4, dtype="int32")
     Array([1, 2, 4, 8], dtype=int32)
     """
-    check_flag(endpoint, "geomspace", "endpoint")
-    num = _count(num, "geomspace")
-    dtype = None if dtype is None else dtypes.requested(dtype)
-    start, stop = _given("geomspace", dtype, start, stop)
-    axis = integer_of(axis, "geomspace", "axis")
-    return _proportional(start, stop, num=num, endpoint=bool(endpoint), axis=axis, dtype=dtype)
-
-
-@compiled
-def _proportional(start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, dtype: Any) -> Any:
-    ends, wanted, computed = _ends("geomspace", start, stop, dtype)
-    out = _in_proportion(*ends, num=num, endpoint=endpoint, axis=axis, computed=computed)
+    (first, last), wanted, computed = _ends(start, stop, dtype)
+    ratio = last / first
+    exponents, _ = _evenly(
+        "geomspace", filled(0, first), lax.log(ratio), num, endpoint, 0, computed
+    )
+    out = _repeated(first, num) * lax.exp(exponents)
+    index = broadcasted_iota(dtypes.int32, out.shape, 0)
+    out = select(index == np.int32(0), _repeated(first, num), out)
+    if endpoint and num > 1:
+        out = select(index == np.int32(num - 1), _repeated(last, num), out)
+    out = move_dim(out, 0, axis_of(axis, out.ndim, "geomspace"), num)
     if wanted.kind in "iu":
         # Values that are whole but for rounding are meant to be whole.
-        out = rounding.floor(lax.mul(out, constant(1 + 4 * float(dtypes.finfo(computed).eps), out)))
+        out = rounding.floor(out * (1 + 4 * float(dtypes.finfo(computed).eps)))
     return convert_element_type(out, wanted)
-
-
-def _in_proportion(
-    start: Any, stop: Any, *, num: int, endpoint: bool, axis: int, computed: Any
-) -> Any:
-    ratio = lax.div(stop, start)
-    zero = filled(0, start)
-    exponents, _ = _evenly(
-        zero, lax.log(ratio), num=num, endpoint=endpoint, axis=0, computed=computed
-    )
-    out = lax.mul(_repeated(start, num), lax.exp(exponents))
-    shape = type_of(out).shape
-    index = broadcasted_iota(dtypes.int32, shape, 0)
-    out = select(lax.eq(index, np.int32(0)), _repeated(start, num), out)
-    if endpoint and num > 1:
-        out = select(lax.eq(index, np.int32(num - 1)), _repeated(stop, num), out)
-    return move_dim(out, 0, axis_of(axis, len(shape), "geomspace"), num)
 
 
 def _lengths(operation: str, n: Any, m: Any) -> tuple[int, int]:
@@ -493,7 +475,7 @@ def _inside(shape: tuple[int, ...], k: Any, below: bool) -> Any:
     n = len(shape)
     rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (n - 2, n - 1))
     rows = lax.add(rows, k)
-    return lax.ge(rows, columns) if below else lax.eq(rows, columns)
+    return rows >= columns if below else rows == columns
 
 
 def _diagonal(k: Any, shape: tuple[int, ...], operation: str) -> Any:
@@ -503,17 +485,19 @@ def _diagonal(k: Any, shape: tuple[int, ...], operation: str) -> Any:
         if of.shape or of.dtype not in dtypes.INTEGER:
             message = f"{operation}: k is an integer"
             raise invalid_type(message, operation, "k", k, "an integer without dimensions")
-        return convert_element_type(k, dtypes.int32)
+        return k
     # All offsets beyond the matrix have the same effect.
-    return np.int32(max(-shape[-2] - 1, min(integer_of(k, operation, "k"), shape[-1] + 1)))
+    most = max(shape, default=0) + 1
+    return max(-most, min(integer_of(k, operation, "k"), most))
 
 
 def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: str) -> Any:
     wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     k = _diagonal(k, shape, operation)
     if is_eager() and shape[0] * shape[1] <= _SMALL:
-        made = np.tri(*shape, int(k)) if below else np.eye(*shape, int(k))
+        made = np.tri(*shape, k) if below else np.eye(*shape, k)
         return _on_device(made.astype(wanted))
+    k = np.int32(k) if type(k) is int else convert_element_type(k, dtypes.int32)
     return _banded(k, shape=shape, dtype=wanted, below=below)
 
 
@@ -560,30 +544,25 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     return _band(_lengths("tri", N, M), k, dtype, below=True, operation="tri")
 
 
-@compiled
-def _triangle(m: Any, k: Any, *, lower: bool) -> Any:
-    k = k if lower else lax.sub(k, np.int32(1))
-    inside = _inside(type_of(m).shape, k, below=True)
+def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
+    shape = m.shape
+    if len(shape) < 2:
+        rows = (*shape, 1)[0]
+        text = f"repeat it as rows: weft.numpy.broadcast_to(m, ({rows}, {rows}))"
+        raise ShapeError(
+            "a triangle is one of an array of at least two dimensions",
+            got=str(m.type),
+            wanted="at least two dimensions",
+            fix=Fix("reshape", text),
+        )
+    k = convert(k, dtypes.int32)
+    inside = _inside(shape, k if lower else k - np.int32(1), below=True)
     zero = filled(0, m)
     return select(inside, m, zero) if lower else select(inside, zero, m)
 
 
-def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
-    operation = "tril" if lower else "triu"
-    m = as_operand(operation, m)
-    shape = type_of(m).shape
-    if len(shape) < 2:
-        message = f"{operation} takes an array of at least two dimensions"
-        got = str(type_of(m))
-        rows = (*shape, 1)[0]
-        text = f"repeat it as rows: weft.numpy.broadcast_to(m, ({rows}, {rows}))"
-        fix = Fix("reshape", text)
-        raise refusal(ShapeError, message, operation, got, "at least two dimensions", fix)
-    return _triangle(m, _diagonal(k, shape, operation), lower=lower)
-
-
-@repeated
-def tril(m: ArrayLike, k: int = 0) -> Array:
+@array_function
+def tril(m: Operand, k: Diagonal = 0) -> Array:
     """The elements of matrices on and below a diagonal, zeros above.
 
     m: an array of two dimensions or more. k: the number of the diagonal, counted upwards from the
@@ -596,8 +575,8 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
     return _triangle_of(m, k, lower=True)
 
 
-@repeated
-def triu(m: ArrayLike, k: int = 0) -> Array:
+@array_function
+def triu(m: Operand, k: Diagonal = 0) -> Array:
     """The elements of matrices on and above a diagonal, zeros below.
 
     m: an array of two dimensions or more. k: the number of the diagonal, counted upwards from the

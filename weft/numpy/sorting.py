@@ -5,24 +5,20 @@ NaN is the greatest number, and of complex numbers the real parts are compared f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftValueError
-from weft.kinds.arguments import Axis, DType, Flag, Integer, Operand, Out, choice, refused
+from weft.errors import ShapeError, WeftValueError
+from weft.kinds.arguments import Axis, DType, Flag, Integer, Operand, Operands, Out, choice, refused
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import axis_of, convert, operand, operands
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.checks import axis_of, convert
 from weft.numpy.nan_reductions import without_nan
 from weft.numpy.reductions import boolean
-from weft.ops.indexing import slicing
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.reductions import cumulative
 from weft.ops.reductions import sorting as ordering
@@ -126,14 +122,8 @@ def sort_complex(a: Operand) -> Array:
     return sorted_along(x, axis_of(-1, type_of(x).ndim, "sort_complex"))
 
 
-@compiled
-def _lexsort(*keys: Any, axis: int) -> Any:
-    index = broadcasted_iota(dtypes.default_int(), type_of(keys[0]).shape, axis)
-    found = ordering.sort((*reversed(keys), index), axis, num_keys=len(keys))
-    return found[-1]
-
-
-def lexsort(keys: Any, axis: int = -1) -> Array:
+@array_function
+def lexsort(keys: Operands, axis: Integer = -1) -> Array:
     """The positions that sort by several keys of one shape: the last one counts first.
 
     keys: a list or tuple of arrays, or an array whose first dimension counts them.
@@ -141,30 +131,18 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     >>> jnp.lexsort((jnp.array([3, 1, 2]), jnp.array([0, 0, 0])))
     Array([1, 2, 0], dtype=int32)
     """
-    values: Sequence[Any] = keys if isinstance(keys, (list, tuple)) else _rows(keys)
-    if not values:
-        raise WeftValueError("lexsort needs a key", operation="lexsort", got="no keys")
-    values = operands("lexsort", *values)
-    if len({type_of(k).shape for k in values}) > 1:
-        got = ", ".join(str(type_of(k)) for k in values)
-        raise refusal(ShapeError, "lexsort takes keys of one shape", "lexsort", got, "equal shapes")
-    ndim = type_of(values[0]).ndim
-    if not ndim:
-        return as_array(np.zeros((), dtypes.default_int()))
-    return _lexsort(*values, axis=axis_of(axis, ndim, "lexsort"))
-
-
-def _rows(keys: Any) -> Sequence[Any]:
-    keys = operand("lexsort", keys)
-    shape = type_of(keys).shape
+    if not keys:
+        raise WeftValueError("there are no keys", got="no keys")
+    shapes = {x.shape for x in keys}
+    if len(shapes) > 1:
+        got = ", ".join(str(x.type) for x in keys)
+        raise ShapeError("the keys are not of one shape", got=got, wanted="equal shapes")
+    (shape,) = shapes
     if not shape:
-        message = "lexsort takes a sequence of keys"
-        wanted = "an array of at least one dimension, or a tuple of keys"
-        fix = Fix("keys", "pass a tuple: lexsort((key,))", {})
-        raise refusal(ShapeError, message, "lexsort", str(type_of(keys)), wanted, fix)
-    return [
-        reshape(slicing.slice_in_dim(keys, i, i + 1, axis=0), shape[1:]) for i in range(shape[0])
-    ]
+        return as_array(np.zeros((), dtypes.default_int()))
+    axis = axis_of(axis, len(shape), "lexsort")
+    index = broadcasted_iota(dtypes.default_int(), shape, axis)
+    return ordering.sort((*reversed(keys), index), axis, num_keys=len(keys))[-1]
 
 
 def _check_kth(a: Any, kth: int, axis: int) -> None:
