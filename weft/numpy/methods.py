@@ -7,11 +7,12 @@ from typing import Any
 
 from weft import dtypes
 from weft.argument_errors import not_taken, refusal
+from weft.arrays.array import Array
 from weft.core.operators import install
+from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.checks import check_arrays
-from weft.kinds.repeated import repeated
 from weft.numpy import at as at_chapter
 from weft.numpy import (
     choosing,
@@ -40,6 +41,7 @@ __all__ = ["view"]
 
 # The version of the Array API standard that `weft.numpy` follows.
 ARRAY_API = "2024.12"
+_ARRAYS = (Array, Tracer)
 
 
 def view(x: Any, dtype: Any = None, type: None = None) -> Any:
@@ -133,24 +135,16 @@ def to_device(x: Any, device: Any, stream: Any = None) -> Any:
     return creation.asarray(x, device=device)
 
 
-@repeated
 def matmul_operator(x1: Any, x2: Any) -> Any:
     """`matmul` as an operator: returns NotImplemented for an operand that it does not know."""
-    try:
-        check_arrays("matmul", x1, x2)
-    except WeftTypeError:
-        if type(x1) in CONTAINERS or type(x2) in CONTAINERS:
-            raise
-        return NotImplemented
+    if not (isinstance(x1, _ARRAYS) and isinstance(x2, _ARRAYS)):
+        try:
+            check_arrays("matmul", x1, x2)
+        except WeftTypeError:
+            if type(x1) in CONTAINERS or type(x2) in CONTAINERS:
+                raise
+            return NotImplemented
     return linear_algebra.matmul(x1, x2)
-
-
-def divmod_operator(x1: Any, x2: Any) -> Any:
-    """`divmod` as an operator."""
-    quotient = operator_of(elementwise.floor_divide)(x1, x2)
-    if quotient is NotImplemented:
-        return quotient
-    return quotient, elementwise.remainder(x1, x2)
 
 
 install(
@@ -176,7 +170,7 @@ install(
         for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
     },
     power=elementwise.power_operator,
-    divmod=divmod_operator,
+    divmod=elementwise.divmod_operator,
     negative=elementwise.negative,
     positive=elementwise.positive,
     abs=elementwise.abs,
