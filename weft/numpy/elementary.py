@@ -10,9 +10,17 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.types import type_of
-from weft.kinds.compiled_functions import compiled
-from weft.numpy.elementwise import constant, filled, together
-from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
+from weft.kinds.array_function import array_function
+from weft.numpy.elementwise import filled, together
+from weft.numpy.promotion import (
+    BinaryUfunc,
+    Prepared,
+    Unary,
+    UnaryUfunc,
+    binary_ufunc,
+    unary,
+    unary_ufunc,
+)
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
 from weft.ops.elementwise import distances, elementary, logarithms, powers, stable_sums
@@ -83,20 +91,24 @@ log1p: UnaryUfunc = _real_or_complex(
 )
 
 
-def _complex_logarithm_to_base(base: int) -> Any:
-    def logarithm(x: Any) -> Any:
-        natural = lax.log(x)
-        real, imag = parts.real(natural), parts.imag(natural)
-        factor = constant(1 / math.log(base), real)
-        return parts.complex(lax.mul(real, factor), lax.mul(imag, factor))
+@array_function
+def _complex_log2(x: Prepared) -> Any:
+    return _scaled(lax.log(x), 1 / math.log(2))
 
-    logarithm.__name__ = f"log{base}"
-    return compiled(logarithm)
+
+@array_function
+def _complex_log10(x: Prepared) -> Any:
+    return _scaled(lax.log(x), 1 / math.log(10))
+
+
+def _scaled(x: Any, number: float) -> Any:
+    """Both parts times a number; among complex numbers an infinite part makes the other NaN."""
+    return parts.complex(*[part * number for part in (x.real, x.imag)])
 
 
 log2: UnaryUfunc = unary_ufunc(
     "log2",
-    {FLOATING: logarithms.log2_p.bind, dtypes.COMPLEX: _complex_logarithm_to_base(2)},
+    {FLOATING: logarithms.log2_p.bind, dtypes.COMPLEX: _complex_log2},
     """The logarithm to base 2, elementwise; exact for whole powers of 2.
 
     >>> jnp.log2(jnp.array([1.0, 8.0]))
@@ -106,7 +118,7 @@ log2: UnaryUfunc = unary_ufunc(
 )
 log10: UnaryUfunc = unary_ufunc(
     "log10",
-    {FLOATING: logarithms.log10_p.bind, dtypes.COMPLEX: _complex_logarithm_to_base(10)},
+    {FLOATING: logarithms.log10_p.bind, dtypes.COMPLEX: _complex_log10},
     """The logarithm to base 10, elementwise; exact for whole powers of 10.
 
     >>> jnp.log10(jnp.array([1.0, 100.0]))
@@ -135,24 +147,22 @@ cbrt: UnaryUfunc = unary_ufunc(
 )
 
 
-@compiled
-def _logaddexp(x: Any, y: Any) -> Any:
-    top = lax.max(*together(parts.real(x), parts.real(y)))
+def _complex_logaddexp(x: Any, y: Any) -> Any:
+    top = lax.max(*together(x.real, y.real))
     top = stop_gradient(select(is_finite(top), top, filled(0, top)))
-    top = convert_element_type(top, dtypes.to_complex(type_of(top).dtype))
-    return lax.add(lax.log(lax.add(lax.exp(lax.sub(x, top)), lax.exp(lax.sub(y, top)))), top)
+    top = convert_element_type(top, dtypes.to_complex(top.dtype))
+    return lax.log(lax.exp(x - top) + lax.exp(y - top)) + top
 
 
-@compiled
-def _logaddexp2(x: Any, y: Any) -> Any:
+@array_function
+def _logaddexp(x: Prepared, y: Prepared) -> Any:
+    return _complex_logaddexp(x, y)
+
+
+@array_function
+def _logaddexp2(x: Prepared, y: Prepared) -> Any:
     ln2 = math.log(2.0)
-    return _scaled(_logaddexp.function(_scaled(x, ln2), _scaled(y, ln2)), 1.0 / ln2)
-
-
-def _scaled(x: Any, number: float) -> Any:
-    """Both parts times a number; among complex numbers an infinite part makes the other NaN."""
-    both = parts.real(x), parts.imag(x)
-    return parts.complex(*[lax.mul(part, constant(number, part)) for part in both])
+    return _scaled(_complex_logaddexp(_scaled(x, ln2), _scaled(y, ln2)), 1.0 / ln2)
 
 
 logaddexp: BinaryUfunc = binary_ufunc(
@@ -265,14 +275,14 @@ hypot: BinaryUfunc = binary_ufunc(
 )
 
 
-@compiled
-def _degrees(x: Any) -> Any:
-    return lax.mul(x, constant(180 / math.pi, x))
+@array_function
+def _degrees(x: Prepared) -> Any:
+    return x * (180 / math.pi)
 
 
-@compiled
-def _radians(x: Any) -> Any:
-    return lax.mul(x, constant(math.pi / 180, x))
+@array_function
+def _radians(x: Prepared) -> Any:
+    return x * (math.pi / 180)
 
 
 rad2deg: UnaryUfunc = unary_ufunc(
@@ -363,40 +373,36 @@ atanh: UnaryUfunc = arctanh
 _SERIES_BELOW = 2.0
 
 
-@compiled
-def _sinc(x: Any) -> Any:
+@array_function
+def _sinc(x: Prepared) -> Any:
     of = type_of(x)
     if accumulator(of.dtype) != of.dtype:  # the derivative has powers in it that overflow
-        wide = _sinc.function(convert_element_type(x, accumulator(of.dtype)))
+        wide = _sinc(convert_element_type(x, accumulator(of.dtype)))
         return convert_element_type(wide, of.dtype, of.weak_type)
-    y = lax.mul(x, constant(math.pi, x))
-    size = lax.abs(y)
-    near = lax.lt(size, type_of(size).dtype.type(_SERIES_BELOW))
+    y = x * math.pi
+    near = abs(y) < _SERIES_BELOW
     # Near 0 the derivatives of the quotient lose digits; at 0 it has none.
     inside = select(near, y, filled(0, y))  # beyond, the powers may be infinite
-    squared = lax.mul(inside, inside)
+    squared = inside * inside
     series = filled(1 / math.factorial(25), y)
     for k in range(23, 0, -2):
-        term = constant(1 / math.factorial(k), y)
-        series = lax.sub(term, lax.mul(series, squared))
+        series = 1 / math.factorial(k) - series * squared
     away = select(near, filled(1, x), x)
     # By the reciprocal: the derivative reads a quotient twice, which XLA would keep, and compute
     # the sine and the cosine in two loops. By that of x: that of pi x may be too small.
     sine = select(near, lax.sin(away), _sine_of_pi(x))
-    scaled = lax.mul(sine, constant(1 / math.pi, y))
-    return select(near, series, lax.mul(scaled, lax.div(constant(1, y), away)))
+    return select(near, series, sine * (1 / math.pi) * (1 / away))
 
 
 def _sine_of_pi(x: Any) -> Any:
     """sin(pi x), by the distance from the nearest integer, which is exact where pi x is not."""
-    part = parts.real(x) if type_of(x).dtype in dtypes.COMPLEX else x
-    nearest = stop_gradient(round(part, RoundingMethod.TO_NEAREST_EVEN))
-    half = lax.mul(nearest, constant(0.5, nearest))
-    odd = lax.ne(half, floor(half))
+    nearest = stop_gradient(round(x.real, RoundingMethod.TO_NEAREST_EVEN))
+    half = nearest * 0.5
+    odd = half != floor(half)
     of = type_of(x)
-    distance = lax.sub(x, convert_element_type(nearest, of.dtype, of.weak_type))
-    sine = lax.sin(lax.mul(distance, constant(math.pi, x)))
-    return select(odd, lax.neg(sine), sine)
+    distance = x - convert_element_type(nearest, of.dtype, of.weak_type)
+    sine = lax.sin(distance * math.pi)
+    return select(odd, -sine, sine)
 
 
 sinc: Unary = unary(

@@ -11,11 +11,11 @@ from weft import dtypes
 from weft.argument_errors import refusal
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.array_function import array_function
 from weft.numpy.promotion import (
     KEYS,
-    Binary,
     BinaryUfunc,
+    Prepared,
     Unary,
     UnaryUfunc,
     binary_ufunc,
@@ -26,7 +26,6 @@ from weft.numpy.promotion import (
 from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, powers
-from weft.ops.elementwise import complex as parts
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.rounding import RoundingMethod, round
 from weft.ops.elementwise.selection import select
@@ -186,32 +185,32 @@ sign: UnaryUfunc = unary_ufunc(
 )
 
 
-@compiled
-def _complex_before(x: Any, y: Any) -> Any:
+@array_function
+def _complex_before(x: Prepared, y: Prepared) -> Any:
     """Whether x comes before y: by real part, and where those are equal by imaginary part."""
     x, y = together(x, y)
-    real_x, real_y = parts.real(x), parts.real(y)
-    tie = bits.bitwise_and(lax.eq(real_x, real_y), lax.lt(parts.imag(x), parts.imag(y)))
-    return bits.bitwise_or(lax.lt(real_x, real_y), tie)
+    real_x, real_y = x.real, y.real
+    tie = (real_x == real_y) & (x.imag < y.imag)
+    return (real_x < real_y) | tie
 
 
-@compiled
-def _complex_before_or_equal(x: Any, y: Any) -> Any:
-    return bits.bitwise_or(_complex_before(x, y), lax.eq(x, y))
+@array_function
+def _complex_before_or_equal(x: Prepared, y: Prepared) -> Any:
+    return _complex_before(x, y) | (x == y)
 
 
-@compiled
-def _complex_max(x: Any, y: Any) -> Any:
+@array_function
+def _complex_max(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
     larger = select(_complex_before(x, y), y, x)
-    return select(lax.ne(x, x), x, select(lax.ne(y, y), y, larger))
+    return select(x != x, x, select(y != y, y, larger))
 
 
-@compiled
-def _complex_min(x: Any, y: Any) -> Any:
+@array_function
+def _complex_min(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
     smaller = select(_complex_before(y, x), y, x)
-    return select(lax.ne(x, x), x, select(lax.ne(y, y), y, smaller))
+    return select(x != x, x, select(y != y, y, smaller))
 
 
 maximum: BinaryUfunc = binary_ufunc(
@@ -238,23 +237,23 @@ minimum: BinaryUfunc = binary_ufunc(
 )
 
 
-def _ignoring_nan(extremum: Binary, name: str) -> Any:
-    def ignoring_nan(x: Any, y: Any) -> Any:
-        x, y = together(x, y)
-        found = select(lax.ne(x, x), y, extremum(x, y))
-        return select(lax.ne(y, y), x, found)
+@array_function
+def _fmax(x: Prepared, y: Prepared) -> Any:
+    x, y = together(x, y)
+    found = select(x != x, y, maximum(x, y))
+    return select(y != y, x, found)
 
-    ignoring_nan.__name__ = name
-    return compiled(ignoring_nan)
+
+@array_function
+def _fmin(x: Prepared, y: Prepared) -> Any:
+    x, y = together(x, y)
+    found = select(x != x, y, minimum(x, y))
+    return select(y != y, x, found)
 
 
 fmax: BinaryUfunc = binary_ufunc(
     "fmax",
-    {
-        INTEGER | BOOLEAN: lax.max_p.bind,
-        FLOATING: _ignoring_nan(lax.max, "fmax"),
-        COMPLEX: _ignoring_nan(_complex_max, "fmax"),
-    },
+    {INTEGER | BOOLEAN: lax.max_p.bind, INEXACT: _fmax},
     """The larger of x1 and x2, elementwise, where NaN counts as missing.
 
     >>> jnp.fmax(jnp.array([1.0, jnp.nan]), 0.5)
@@ -264,11 +263,7 @@ fmax: BinaryUfunc = binary_ufunc(
 )
 fmin: BinaryUfunc = binary_ufunc(
     "fmin",
-    {
-        INTEGER | BOOLEAN: lax.min_p.bind,
-        FLOATING: _ignoring_nan(lax.min, "fmin"),
-        COMPLEX: _ignoring_nan(_complex_min, "fmin"),
-    },
+    {INTEGER | BOOLEAN: lax.min_p.bind, INEXACT: _fmin},
     """The smaller of x1 and x2, elementwise, where NaN counts as missing.
 
     >>> jnp.fmin(jnp.array([1.0, jnp.nan]), 0.5)
@@ -278,60 +273,55 @@ fmin: BinaryUfunc = binary_ufunc(
 )
 
 
-def _opposite(x: Any, y: Any) -> Any:
-    """Whether one is negative and the other is not."""
-    return lax.ne(lax.lt(x, constant(0, x)), lax.lt(y, constant(0, y)))
-
-
 def _nonzero_divisor(y: Any) -> Any:
     """The divisor, 1 where it is 0: the remainder by zero of an integer is 0, as in NumPy."""
-    return select(lax.eq(y, constant(0, y)), filled(1, y), y)
+    return select(y == 0, filled(1, y), y)
 
 
 def _with_sign(remainder: Any, y: Any) -> Any:
     """A remainder moved by the divisor where their signs differ."""
-    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, y)))
-    return select(adjust, lax.add(remainder, y), remainder)
+    adjust = ((remainder < 0) != (y < 0)) & (remainder != 0)
+    return select(adjust, remainder + y, remainder)
 
 
-@compiled
-def _mod_signed(x: Any, y: Any) -> Any:
+@array_function
+def _mod_signed(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
     return _with_sign(lax.rem(x, _nonzero_divisor(y)), y)
 
 
-@compiled
-def _rem_integer(x: Any, y: Any) -> Any:
+@array_function
+def _rem_integer(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
     return lax.rem(x, _nonzero_divisor(y))
 
 
-@compiled
-def _mod_floating(x: Any, y: Any) -> Any:
+@array_function
+def _mod_floating(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
     return _with_sign(lax.rem(x, y), y)
 
 
-@compiled
-def _floor_divide_signed(x: Any, y: Any) -> Any:
+@array_function
+def _floor_divide_signed(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
     quotient, remainder = lax.div(x, y), lax.rem(x, y)
-    adjust = bits.bitwise_and(_opposite(x, y), lax.ne(remainder, constant(0, x)))
-    return select(adjust, lax.sub(quotient, constant(1, x)), quotient)
+    adjust = ((x < 0) != (y < 0)) & (remainder != 0)
+    return select(adjust, quotient - 1, quotient)
 
 
-@compiled
-def _floor_divide_floating(x: Any, y: Any) -> Any:
+@array_function
+def _floor_divide_floating(x: Prepared, y: Prepared) -> Any:
     # Whole numbers do not change with x: without this, XLA works out a derivative that is 0.
     x, y = map(stop_gradient, together(x, y))
     # The quotient of x less its remainder is whole up to rounding, where floor(x / y) may be one
     # too large because x / y was rounded up.
     remainder = lax.rem(x, y)
-    quotient = lax.div(lax.sub(x, remainder), y)
-    adjust = bits.bitwise_and(_opposite(remainder, y), lax.ne(remainder, constant(0, x)))
-    quotient = select(adjust, lax.sub(quotient, constant(1, x)), quotient)
+    quotient = (x - remainder) / y
+    adjust = ((remainder < 0) != (y < 0)) & (remainder != 0)
+    quotient = select(adjust, quotient - 1, quotient)
     whole = round(quotient, RoundingMethod.TO_NEAREST_EVEN)
-    return select(lax.eq(y, constant(0, y)), lax.div(x, y), whole)
+    return select(y == 0, x / y, whole)
 
 
 floor_divide: BinaryUfunc = binary_ufunc(
@@ -367,6 +357,15 @@ fmod: BinaryUfunc = binary_ufunc(
 )
 
 
+@array_function
+def _quotient_and_remainder(x: Prepared, y: Prepared) -> tuple[Any, Any]:
+    return floor_divide(x, y), remainder(x, y)
+
+
+_divmod: BinaryUfunc = binary_ufunc("divmod", {REAL: _quotient_and_remainder}, "")
+divmod_operator = operator_of(_divmod)
+
+
 @ufunc_of(2, 2)
 def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     """The quotient rounded down and the remainder with the sign of x2: x1 // x2 and x1 % x2.
@@ -374,24 +373,22 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
     >>> divmod(np.array([7, -7]), 3)
     (Array([ 2, -3], dtype=int32), Array([1, 2], dtype=int32))
     """
-    return floor_divide(x1, x2), remainder(x1, x2)
+    return _divmod(x1, x2)
 
 
-@compiled
-def _power_of_integers(x: Any, y: Any) -> Any:
+@array_function
+def _power_of_integers(x: Prepared, y: Prepared) -> Any:
     """Repeated squaring modulo 2**bits; for negative exponents the exact value rounded to zero."""
     x, y = together(x, y)
-    zero, one = constant(0, x), constant(1, x)
     result = _wrapped_power(x, y)
     if not _signed(y):
         return result
     # 1 and -1 alone have inverses among the integers; -y and y have the same lowest bit.
-    unit = bits.bitwise_or(lax.eq(x, one), lax.eq(lax.neg(x), one))
-    negative = lax.lt(y, constant(0, y))
-    odd = lax.ne(bits.bitwise_and(y, constant(1, y)), constant(0, y))
-    result = select(bits.bitwise_and(negative, unit), select(odd, x, filled(1, x)), result)
-    vanishes = bits.bitwise_and(negative, bits.bitwise_not(unit))
-    return select(vanishes, filled(zero, x), result)
+    unit = (x == 1) | (-x == 1)
+    negative = y < 0
+    odd = (y & 1) != 0
+    result = select(negative & unit, select(odd, x, filled(1, x)), result)
+    return select(negative & ~unit, filled(0, x), result)
 
 
 def _wrapped_power(x: Any, y: Any) -> Any:
@@ -404,28 +401,26 @@ def _wrapped_power(x: Any, y: Any) -> Any:
     """
     if _signed(y):
         y = lax.max(y, constant(0, y))
-    dtype = type_of(y).dtype
-    count = dtypes.iinfo(dtype).bits
+    count = dtypes.iinfo(y.dtype).bits
     low = count // 4 - 2 if count > 16 else count.bit_length() - 1
     result, base = filled(1, x), x
     for i in range(low):
-        bit = lax.ne(bits.bitwise_and(y, constant(1 << i, y)), constant(0, y))
-        result = select(bit, lax.mul(result, base), result)
-        base = lax.mul(base, base)
-    zero, one = constant(0, x), constant(1, x)
+        bit = (y & (1 << i)) != 0
+        result = select(bit, result * base, result)
+        base = base * base
+    one = constant(1, x)
     rest = bits.shift_right_logical(y, constant(low, y))
-    d = lax.sub(base, one)
+    d = base - 1
     # The number whose product with 3 is 1, modulo 2**count.
     inverse = (1 - (1 << count)) // 3 if _signed(x) else (1 + (2 << count)) // 3
     # h (h - 1) / 2 without a number beyond the dtype, and that times (h - 2) / 3.
-    half, other = bits.shift_right_logical(rest, one), lax.sub(rest, one)
-    second = lax.mul(half, bits.bitwise_or(other, one))
-    third = lax.mul(lax.mul(second, lax.sub(rest, constant(2, x))), constant(inverse, x))
-    series = lax.add(second, lax.mul(d, third))
-    series = lax.add(one, lax.mul(d, lax.add(rest, lax.mul(d, series))))
-    odd = lax.ne(bits.bitwise_and(x, one), zero)
-    vanishes = bits.bitwise_and(bits.bitwise_not(odd), lax.ne(rest, zero))
-    return select(vanishes, filled(0, x), select(odd, lax.mul(result, series), result))
+    half, other = bits.shift_right_logical(rest, one), rest - 1
+    second = half * (other | 1)
+    third = second * (rest - 2) * inverse
+    series = 1 + d * (rest + d * (second + d * third))
+    odd = (x & 1) != 0
+    vanishes = ~odd & (rest != 0)
+    return select(vanishes, filled(0, x), select(odd, result * series, result))
 
 
 def _signed(x: Any) -> bool:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
-from weft.core.types import type_of
-from weft.kinds.compiled_functions import compiled
-from weft.numpy.elementwise import constant, filled, together
-from weft.numpy.promotion import BinaryUfunc, UnaryUfunc, binary_ufunc, unary_ufunc
+from weft.kinds.array_function import array_function
+from weft.numpy.elementwise import filled, together
+from weft.numpy.promotion import BinaryUfunc, Prepared, UnaryUfunc, binary_ufunc, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, divisors
 from weft.ops.elementwise.convert import convert_element_type
@@ -24,24 +23,29 @@ BOOLEAN, INTEGER, NUMERIC = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.NUMERIC
 SIGNED, UNSIGNED, BITS = dtypes.SIGNED, dtypes.UNSIGNED, dtypes.BITS
 
 
-def _truth(x: Any) -> Any:
-    """Whether a number is not zero."""
-    return lax.ne(x, constant(0, x))
+@array_function
+def _both_hold(x: Prepared, y: Prepared) -> Any:
+    return (x != 0) & (y != 0)
 
 
-def _of_truths(name: str, combine: Any) -> Any:
-    """A function of whether two numbers are not zero."""
+@array_function
+def _either_holds(x: Prepared, y: Prepared) -> Any:
+    return (x != 0) | (y != 0)
 
-    def holds(x: Any, y: Any) -> Any:
-        return combine(_truth(x), _truth(y))
 
-    holds.__name__ = name
-    return compiled(holds)
+@array_function
+def _one_holds(x: Prepared, y: Prepared) -> Any:
+    return (x != 0) ^ (y != 0)
+
+
+@array_function
+def _is_zero(x: Prepared) -> Any:
+    return x == 0
 
 
 logical_and: BinaryUfunc = binary_ufunc(
     "logical_and",
-    {BOOLEAN: bits.and_p.bind, NUMERIC: _of_truths("_both_hold", bits.bitwise_and)},
+    {BOOLEAN: bits.and_p.bind, NUMERIC: _both_hold},
     """Whether x1 and x2 both hold (numbers: are not zero), elementwise.
 
     >>> jnp.logical_and(jnp.array([True, False]), True)
@@ -52,7 +56,7 @@ logical_and: BinaryUfunc = binary_ufunc(
 )
 logical_or: BinaryUfunc = binary_ufunc(
     "logical_or",
-    {BOOLEAN: bits.or_p.bind, NUMERIC: _of_truths("_either_holds", bits.bitwise_or)},
+    {BOOLEAN: bits.or_p.bind, NUMERIC: _either_holds},
     """Whether x1 or x2 holds (numbers: is not zero), elementwise.
 
     >>> jnp.logical_or(jnp.array([True, False]), jnp.array([0, 0]))
@@ -63,7 +67,7 @@ logical_or: BinaryUfunc = binary_ufunc(
 )
 logical_xor: BinaryUfunc = binary_ufunc(
     "logical_xor",
-    {BOOLEAN: bits.xor_p.bind, NUMERIC: _of_truths("_one_holds", bits.bitwise_xor)},
+    {BOOLEAN: bits.xor_p.bind, NUMERIC: _one_holds},
     """Whether exactly one of x1 and x2 holds (numbers: is not zero), elementwise.
 
     >>> jnp.logical_xor(jnp.array([True, False]), True)
@@ -74,7 +78,7 @@ logical_xor: BinaryUfunc = binary_ufunc(
 )
 logical_not: UnaryUfunc = unary_ufunc(
     "logical_not",
-    {BOOLEAN: bits.not_p.bind, NUMERIC: lambda x: lax.eq(x, constant(0, x))},
+    {BOOLEAN: bits.not_p.bind, NUMERIC: _is_zero},
     """Whether x does not hold (numbers: is zero), elementwise.
 
     >>> jnp.logical_not(jnp.array([True, False]))
@@ -150,24 +154,17 @@ right_shift: BinaryUfunc = binary_ufunc(
 bitwise_right_shift: BinaryUfunc = right_shift
 
 
-@compiled
-def _count_bits(x: Any) -> Any:
-    return convert_element_type(bits.population_count(x), dtypes.uint8)
-
-
-@compiled
-def _count_bits_of_magnitude(x: Any) -> Any:
-    return convert_element_type(bits.population_count(lax.abs(x)), dtypes.uint8)
-
-
-@compiled
-def _truth_as_count(x: Any) -> Any:
-    return convert_element_type(x, dtypes.uint8)
+@array_function
+def _bitwise_count(x: Prepared) -> Any:
+    if x.dtype in BOOLEAN:
+        return convert_element_type(x, dtypes.uint8)
+    size = abs(x) if x.dtype in SIGNED else x
+    return convert_element_type(bits.population_count(size), dtypes.uint8)
 
 
 bitwise_count: UnaryUfunc = unary_ufunc(
     "bitwise_count",
-    {BOOLEAN: _truth_as_count, SIGNED: _count_bits_of_magnitude, UNSIGNED: _count_bits},
+    {BITS: _bitwise_count},
     """The number of bits set in the absolute value, elementwise, as uint8; 1 for True.
 
     >>> jnp.bitwise_count(jnp.array([7, -8]))
@@ -176,14 +173,13 @@ bitwise_count: UnaryUfunc = unary_ufunc(
 )
 
 
-@compiled
-def _lcm(x: Any, y: Any) -> Any:
-    if type_of(x).dtype in SIGNED:
-        x, y = lax.abs(x), lax.abs(y)
+@array_function
+def _lcm(x: Prepared, y: Prepared) -> Any:
+    if x.dtype in SIGNED:
+        x, y = abs(x), abs(y)
     x, y = together(x, y)
     common = divisors.gcd(x, y)
-    zero = lax.eq(common, constant(0, x))
-    return lax.mul(x, lax.div(y, select(zero, filled(1, x), common)))
+    return x * lax.div(y, select(common == 0, filled(1, x), common))
 
 
 gcd: BinaryUfunc = binary_ufunc(

@@ -9,6 +9,7 @@ from weft import dtypes
 from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.operators import install
+from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.checks import check_arrays
@@ -143,14 +144,6 @@ def matmul_operator(x1: Any, x2: Any) -> Any:
     return linear_algebra.matmul(x1, x2)
 
 
-def divmod_operator(x1: Any, x2: Any) -> Any:
-    """`divmod` as an operator."""
-    quotient = operator_of(elementwise.floor_divide)(x1, x2)
-    if quotient is NotImplemented:
-        return quotient
-    return quotient, elementwise.remainder(x1, x2)
-
-
 install(
     **{
         name: operator_of(getattr(elementwise, name))
@@ -174,7 +167,7 @@ install(
         for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")
     },
     power=elementwise.power_operator,
-    divmod=divmod_operator,
+    divmod=elementwise.divmod_operator,
     negative=elementwise.negative,
     positive=elementwise.positive,
     abs=elementwise.abs,

@@ -9,7 +9,7 @@ primitive's own `bind`. A call is then one look-up and one call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, WeftTypeError
+from weft.kinds.arguments import NEVER
 from weft.kinds.checks import check_arrays, check_ranks, inexact, no_common_shape
 from weft.kinds.compiled_functions import compiled
+from weft.kinds.kind import Kind
 from weft.kinds.numbers import NUMBERS, RANK, WIDE, canonical_type, is_number, number_of
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
@@ -40,6 +42,12 @@ _trace = current_variable.get
 _settings = config.settings
 _PYTHON = {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}
 CONTAINERS = frozenset({list, tuple, set, dict})
+# What plans give to functions of several primitives: arrays, and numbers of their dtype. No kind
+# touches these again: a NumPy scalar of 64 bits would take the default width.
+_prepared_kind = Kind(
+    lambda value, call: value, "an array or a number", static=False, plain=NEVER, arrays=True
+)
+Prepared = Annotated[Any, _prepared_kind]
 
 
 def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
@@ -70,7 +78,7 @@ _OF_BITS = frozenset({"bitwise_count", "nextafter", "spacing"})
 # What JAX computes of booleans in int32 (NumPy does in int8). weft leaves the choice to the user,
 # but not with the setting `dtype_rule="jax"`.
 _OF_INTEGERS = frozenset(
-    {"floor_divide", "fmod", "left_shift", "power", "remainder", "right_shift", "square"}
+    {"divmod", "floor_divide", "fmod", "left_shift", "power", "remainder", "right_shift", "square"}
 )
 
 
@@ -258,6 +266,9 @@ def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:
     if not rest:
         assert first is not None
         return lambda x: apply(first(x))
+    if len(rest) > 1:
+        steps = [step or _itself for step in hosts]
+        return lambda *values: apply(*[step(x) for step, x in zip(steps, values, strict=True)])
     second = rest[0]
     if first is None:
         assert second is not None
@@ -265,6 +276,10 @@ def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:
     if second is None:
         return lambda x, y: apply(first(x), y)
     return lambda x, y: apply(first(x), second(y))
+
+
+def _itself(x: Any) -> Any:
+    return x
 
 
 def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
@@ -381,9 +396,18 @@ def unary(
     return _named(function, name, doc, module)
 
 
-def binary(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> Binary:
-    """Makes a promoting and broadcasting function of two operands from the primitives by dtype."""
-    return _named(_of_two(_Plans(Operation(name, cases, inexact)), MISSING), name, doc)
+def several(name: str, cases: Cases, doc: str = "") -> Apply:
+    """Makes a promoting and broadcasting function of any number of operands."""
+    plans = _Plans(Operation(name, cases, False))
+
+    def function(*values: Any) -> Any:
+        try:
+            plan = plans[tuple([getattr(x, "type", x.__class__) for x in values])]
+        except (KeyError, TypeError):
+            plan = plans.make(*values)
+        return plan(*values)
+
+    return _named(function, name, doc)
 
 
 def _of_two(plans: _Plans, unknown: Any) -> Any:

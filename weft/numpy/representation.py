@@ -23,7 +23,15 @@ from weft.kinds.checks import broadcasted, convert, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.numpy.elementwise import constant, filled, same, together
-from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
+from weft.numpy.promotion import (
+    BinaryUfunc,
+    Prepared,
+    Unary,
+    UnaryUfunc,
+    binary_ufunc,
+    unary,
+    unary_ufunc,
+)
 from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, elementary, rounding
@@ -48,12 +56,12 @@ def _to_even(x: Any) -> Any:
 
 
 @array_function
-def _complex_to_even(x: Operand) -> Any:
+def _complex_to_even(x: Prepared) -> Any:
     return parts.complex(_to_even(x.real), _to_even(x.imag))
 
 
 @array_function
-def _trunc(x: Operand) -> Any:
+def _trunc(x: Prepared) -> Any:
     return select(x < 0, rounding.ceil(x), rounding.floor(x))
 
 
@@ -169,12 +177,12 @@ around = round
 
 
 @array_function
-def _false(x: Operand) -> Any:
+def _false(x: Prepared) -> Any:
     return broadcasted(np.bool_(False), x.shape)
 
 
 @array_function
-def _true(x: Operand) -> Any:
+def _true(x: Prepared) -> Any:
     return broadcasted(np.bool_(True), x.shape)
 
 
@@ -183,17 +191,17 @@ def _not_a_number(x: Any) -> Any:
 
 
 @array_function
-def _infinite(x: Operand) -> Any:
+def _infinite(x: Prepared) -> Any:
     return lax.abs(x) == constant(math.inf, x)
 
 
 @array_function
-def _infinite_complex(x: Operand) -> Any:
+def _infinite_complex(x: Prepared) -> Any:
     return _infinite(x.real) | _infinite(x.imag)
 
 
 @array_function
-def _finite_complex(x: Operand) -> Any:
+def _finite_complex(x: Prepared) -> Any:
     return rounding.is_finite(x.real) & rounding.is_finite(x.imag)
 
 
@@ -302,7 +310,7 @@ def _bits_of(x: Any) -> Any:
 
 
 @array_function
-def _sign_bit(x: Operand) -> Any:
+def _sign_bit(x: Prepared) -> Any:
     pattern = _bits_of(x)
     return pattern >= constant(1 << (pattern.dtype.itemsize * 8 - 1), pattern)
 
@@ -323,7 +331,7 @@ signbit: UnaryUfunc = unary_ufunc(
 
 
 @array_function
-def _copysign(x: Operand, y: Operand) -> Any:
+def _copysign(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
     return select(_sign_bit(x) != _sign_bit(y), -x, x)
 
@@ -351,7 +359,7 @@ nextafter: BinaryUfunc = binary_ufunc(
 
 
 @array_function
-def _spacing(x: Operand) -> Any:
+def _spacing(x: Prepared) -> Any:
     # By the bits: a difference below the least normal number would be flushed to 0.
     size = lax.abs(x)
     pattern, width = _bits_of(size), _FORMATS[x.dtype][1]
@@ -479,7 +487,7 @@ def frexp(x: Any, /) -> tuple[Any, Any]:
 
 
 @array_function
-def _modf(x: Operand) -> Any:
+def _modf(x: Prepared) -> Any:
     # Of the size: so a fraction of 0 gets the sign of x, and its derivative is 1.
     negative = _sign_bit(x)
     size = select(negative, -x, x)
@@ -502,7 +510,7 @@ def modf(x: Any, /) -> tuple[Any, Any]:
 
 
 @array_function
-def _heaviside(x: Operand, at_zero: Operand) -> Any:
+def _heaviside(x: Prepared, at_zero: Prepared) -> Any:
     x, at_zero = together(x, at_zero)
     step = select(x < 0, filled(0, x), select(x > 0, filled(1, x), at_zero))
     return select(x != x, x, step)
@@ -521,7 +529,7 @@ heaviside: BinaryUfunc = binary_ufunc(
 
 
 @array_function
-def _zeros(x: Operand) -> Any:
+def _zeros(x: Prepared) -> Any:
     return filled(0, x)
 
 
