@@ -289,7 +289,8 @@ def gelu(x: Real, approximate: Flag = True) -> Array:
     if approximate:
         return gelu_p.bind(x)
     x = _at_least(x, -100.0)
-    return 0.5 * x * special.erfc(x * -math.sqrt(0.5))
+    tail = special.erfc(x * -math.sqrt(0.5))
+    return 0.5 * x * tail
 
 
 soft_sign: Unary = _activation(
