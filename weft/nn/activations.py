@@ -288,9 +288,9 @@ def gelu(x: Real, approximate: Flag = True) -> Array:
     """
     if approximate:
         return gelu_p.bind(x)
-    x = _at_least(x, -100.0)
-    tail = special.erfc(x * -math.sqrt(0.5))
-    return 0.5 * x * tail
+    above = _at_least(x, -100.0)
+    tail = special.erfc(above * -math.sqrt(0.5))
+    return 0.5 * above * tail
 
 
 soft_sign: Unary = _activation(

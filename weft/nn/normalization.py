@@ -175,6 +175,7 @@ def log_softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
     """
     _, names = split_axes(axis)
     mask = _over(where, x)
+    out: Any
     if names:
         out = x - logsumexp(x, axis, keepdims=True, where=where)
     else:
