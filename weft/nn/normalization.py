@@ -86,7 +86,13 @@ def _take_summed(value: Any, call: Arguments) -> tuple[Any, ...]:
     return (*axes_of(positions, ndim, call.operation), *names)
 
 
-Numbers = Annotated[ArrayLike, dataclasses.replace(promoted_kind, together=_inexact)]
+def _take_numbers(value: Any, call: Arguments) -> Any:
+    # No array of integers holds a large number, and a real one does.
+    return float(value) if type(value) is int else promoted_kind.take(value, call)
+
+
+_numbers_kind = dataclasses.replace(promoted_kind, take=_take_numbers, together=_inexact)
+Numbers = Annotated[ArrayLike, _numbers_kind]
 # A number does not lose digits that the operand's numbers have.
 Beside = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_take_beside)]
 _summed_kind = Kind(_take_summed, "an axis, several, or None for all", (99, 0.5), 0, plain=NEVER)
