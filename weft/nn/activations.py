@@ -87,7 +87,7 @@ Parameter = Annotated[Any, dataclasses.replace(operand_kind, take=_take_paramete
 P = ParamSpec("P")
 
 
-class _Activation(ArrayFunction):
+class _ActivationFunction(ArrayFunction):
     """A function whose formula gets real numbers: integers are converted first, and narrow numbers
     are computed in float32."""
 
@@ -108,7 +108,7 @@ class _Activation(ArrayFunction):
 
 def _activation_of(formula: Callable[P, Any]) -> Callable[P, Array]:
     """Makes an activation from a formula of real numbers."""
-    return cast(Any, _Activation(formula))
+    return cast(Any, _ActivationFunction(formula))
 
 
 @array_function
