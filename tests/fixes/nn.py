@@ -228,9 +228,9 @@ NN = [
         error=ShapeError,
     ),
     Fixed(
-        "compare it with zero: where != 0",
+        "pass where=mask.astype(bool)",
         wrong=lambda: nn.softmax(X, where=jnp.array([1, 0, 0])),
-        fixed=lambda fix: nn.softmax(X, where=jnp.array([1, 0, 0]) != 0),
+        fixed=lambda fix: nn.softmax(X, where=jnp.array([1, 0, 0]).astype(bool)),
         value=np.array([1, 0, 0]),
         error=DTypeError,
     ),

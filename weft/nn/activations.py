@@ -6,21 +6,27 @@ stays NaN. Integers become real numbers where the function needs it.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, ParamSpec, cast
+
+import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.kinds.checks import axis_of, broadcast_shape, broadcasted, check_flag, inexact, promoted
-from weft.kinds.compiled_functions import CompiledFunction, compiled
-from weft.kinds.numbers import as_operand
+from weft.kinds.arguments import Flag, OneAxis, Operand, operand_kind
+from weft.kinds.array_function import ArrayFunction, array_function
+from weft.kinds.checks import broadcast_shape, broadcasted, check_arrays, inexact, promoted
+from weft.kinds.kind import Arguments
+from weft.kinds.numbers import number_for
 from weft.numpy.choosing import where
 from weft.numpy.elementary import logaddexp, tanh
-from weft.numpy.elementwise import constant, filled, multiply, same, true_divide
+from weft.numpy.elementwise import constant, filled, same
 from weft.numpy.promotion import Unary, unary
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import elementary, special
@@ -51,33 +57,62 @@ FLOATING, INEXACT, REAL = dtypes.FLOATING, dtypes.INEXACT, dtypes.REAL
 _activation = partial(unary, module="weft.nn")
 
 
-def _real(function: CompiledFunction, doc: str) -> Unary:
-    """Makes an activation of real numbers, named after the function; integers become real first."""
-    return _activation(function.function.__name__[1:], {FLOATING: function}, doc, inexact=True)
-
-
-def _operand(operation: str, x: Any) -> Any:
-    """Converts the operand to real numbers."""
-    x = as_operand(operation, x)
-    of = type_of(x)
-    dtype = inexact(of.dtype)
-    if dtype not in FLOATING:
-        message = f"{operation} takes real numbers"
+def _take_real(value: Any, call: Arguments) -> Any:
+    # No array of integers holds a large number, and a real one does.
+    value = float(value) if type(value) is int else operand_kind.take(value, call)
+    of = type_of(value)
+    if inexact(of.dtype) not in FLOATING or dtypes.is_extended(of.dtype):
+        message = f"{call.operation} takes real numbers"
         wanted = "an integer or floating-point dtype"
         fix = Fix("real", "apply it to the real and the imaginary part on their own", {})
-        raise refusal(DTypeError, message, operation, str(of), wanted, fix)
-    return x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type)
+        raise refusal(DTypeError, message, call.operation, str(of), wanted, fix)
+    return value
 
 
-def _with_parameter(function: CompiledFunction, x: Any, parameter: Any) -> Any:
-    """Applies a function whose parameter is a number, static in its jaxpr, or an array."""
-    if type(parameter) in (int, float):
-        return function(x, parameter=float(parameter))
-    return function.function(x, parameter=parameter)
+def _take_parameter(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, first=call.position)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return number_for(call.operation, value, inexact(call.type.dtype))
+    return float(value) if type(value) in (bool, int) else value
 
 
-@compiled
-def _relu(x: Any) -> Any:
+_wrong = (*operand_kind.wrong, np.complex64(1j))
+_real_kind = dataclasses.replace(
+    operand_kind, take=_take_real, means="real numbers", wrong=_wrong, arrays=False
+)
+Real = Annotated[ArrayLike, _real_kind]
+# A number is part of the program.
+Parameter = Annotated[Any, dataclasses.replace(operand_kind, take=_take_parameter, fixed=True)]
+
+P = ParamSpec("P")
+
+
+class _ActivationFunction(ArrayFunction):
+    """A function whose formula gets real numbers: integers are converted first, and narrow numbers
+    are computed in float32."""
+
+    def __init__(self, formula: Callable[..., Any]) -> None:
+        super().__init__(formula)
+        self.formula, self.body = self.body, self.applied
+
+    def applied(self, x: Any, **rest: Any) -> Any:
+        """The formula of an operand of any dtype."""
+        of = type_of(x)
+        dtype = inexact(of.dtype)
+        if of.dtype != dtype:
+            x = convert_element_type(x, dtype, of.weak_type)
+        out = self.formula(x=x, **rest)
+        narrow = of.dtype in dtypes.NARROW_FLOATING and len(self.operand_names) == 1
+        return convert_element_type(out, of.dtype) if narrow else out
+
+
+def _activation_of(formula: Callable[P, Any]) -> Callable[P, Array]:
+    """Makes an activation from a formula of real numbers."""
+    return cast(Any, _ActivationFunction(formula))
+
+
+@array_function
+def _relu(x: Operand) -> Any:
     return lax.max(x, filled(0, x))
 
 
@@ -104,12 +139,8 @@ relu6: Unary = _activation(
 )
 
 
-@compiled
-def _leaky_relu(x: Any, *, parameter: Any) -> Any:
-    return where(lax.ge(x, constant(0, x)), x, multiply(parameter, x))
-
-
-def leaky_relu(x: ArrayLike, negative_slope: Any = 0.01) -> Array:
+@_activation_of
+def leaky_relu(x: Real, negative_slope: Parameter = 0.01) -> Array:
     """x where it is not negative, `negative_slope * x` elsewhere.
 
     negative_slope: the slope where `x` is negative.
@@ -117,23 +148,18 @@ def leaky_relu(x: ArrayLike, negative_slope: Any = 0.01) -> Array:
     >>> leaky_relu(np.array([-1.0, 2.0]), 0.5)
     Array([-0.5,  2. ], dtype=float32)
     """
-    return _with_parameter(_leaky_relu, _operand("leaky_relu", x), negative_slope)
+    return where(x >= 0, x, negative_slope * x)
 
 
 def _negative_part(x: Any) -> Any:
     """x where it is negative, 0 elsewhere: the argument of an exponential that is not selected for
     positive x, where its overflow would make the derivative NaN.
     """
-    return select(lax.gt(x, constant(0, x)), filled(0, x), x)
+    return select(x > 0, filled(0, x), x)
 
 
-@compiled
-def _elu(x: Any, *, parameter: Any) -> Any:
-    curve = multiply(parameter, elementary.expm1(_negative_part(x)))
-    return where(lax.gt(x, constant(0, x)), x, curve)
-
-
-def elu(x: ArrayLike, alpha: Any = 1.0) -> Array:
+@_activation_of
+def elu(x: Real, alpha: Parameter = 1.0) -> Array:
     """x where it is positive, `alpha * (exp(x) - 1)` elsewhere.
 
     alpha: a number, the distance to which the function falls below 0.
@@ -144,16 +170,12 @@ def elu(x: ArrayLike, alpha: Any = 1.0) -> Array:
     >>> elu(np.array([-1000.0, 2.0]))
     Array([-1.,  2.], dtype=float32)
     """
-    return _with_parameter(_elu, _operand("elu", x), alpha)
+    curve = alpha * elementary.expm1(_negative_part(x))
+    return where(x > 0, x, curve)
 
 
-@compiled
-def _celu(x: Any, *, parameter: Any) -> Any:
-    curve = elementary.expm1(true_divide(_negative_part(x), parameter))
-    return where(lax.gt(x, constant(0, x)), x, multiply(parameter, curve))
-
-
-def celu(x: ArrayLike, alpha: Any = 1.0) -> Array:
+@_activation_of
+def celu(x: Real, alpha: Parameter = 1.0) -> Array:
     """x where it is positive, `alpha * (exp(x / alpha) - 1)` elsewhere: smooth for every alpha.
 
     alpha: a positive number, the distance to which the function falls below 0.
@@ -163,26 +185,21 @@ def celu(x: ArrayLike, alpha: Any = 1.0) -> Array:
     >>> celu(np.array([-1000.0, 2.0]), 0.5)
     Array([-0.5,  2. ], dtype=float32)
     """
-    return _with_parameter(_celu, _operand("celu", x), alpha)
+    curve = elementary.expm1(_negative_part(x) / alpha)
+    return where(x > 0, x, alpha * curve)
 
 
-@compiled
-def _selu(x: Any) -> Any:
-    # The constants for which activations keep mean 0 and variance 1 from layer to layer.
-    scaled = _elu.function(x, parameter=1.6732632423543772848170429916717)
-    return lax.mul(scaled, constant(1.0507009873554804934193349852946, x))
-
-
-selu: Unary = _real(
-    _selu,
+@_activation_of
+def selu(x: Real) -> Array:
     """The exponential linear unit that normalises itself.
 
     Klambauer, Unterthiner, Mayr and Hochreiter, "Self-normalizing neural networks" (2017).
 
     >>> selu(np.array([-1.0, 1.0]))
     Array([-1.1113307,  1.050701 ], dtype=float32)
-    """,
-)
+    """
+    # The constants for which activations keep mean 0 and variance 1 from layer to layer.
+    return elu(x, 1.6732632423543772848170429916717) * 1.0507009873554804934193349852946
 
 
 sigmoid: Unary = _activation(
@@ -202,12 +219,12 @@ def _at_least(x: Any, least: float) -> Any:
 
     `least` is so low that the function is 0 there, in every dtype.
     """
-    return select(lax.lt(x, constant(least, x)), filled(least, x), x)
+    return select(x < least, filled(least, x), x)
 
 
-@compiled
-def _silu(x: Any) -> Any:
-    return lax.mul(x, elementary.logistic(x))
+@array_function
+def _silu(x: Operand) -> Any:
+    return x * elementary.logistic(x)
 
 
 silu: Unary = _activation(
@@ -225,32 +242,26 @@ silu: Unary = _activation(
 swish: Unary = silu
 
 
-@compiled
-def _softplus(x: Any) -> Any:
-    return logaddexp(x, constant(0, x))
-
-
-@compiled
-def _log_sigmoid(x: Any) -> Any:
-    return lax.neg(logaddexp(lax.neg(x), constant(0, x)))
-
-
-softplus: Unary = _real(
-    _softplus,
+@_activation_of
+def softplus(x: Real) -> Array:
     """log(1 + exp(x)), without overflow.
 
     >>> softplus(np.array([-1.0, 0.0, 100.0]))
     Array([  0.3132617,   0.6931472, 100.       ], dtype=float32)
-    """,
-)
-log_sigmoid: Unary = _real(
-    _log_sigmoid,
+    """
+    return logaddexp(x, constant(0, x))
+
+
+@_activation_of
+def log_sigmoid(x: Real) -> Array:
     """The logarithm of the logistic function, -softplus(-x).
 
     >>> log_sigmoid(np.array([-1.0, 0.0]))
     Array([-1.3132617, -0.6931472], dtype=float32)
-    """,
-)
+    """
+    return -logaddexp(-x, constant(0, x))
+
+
 mish: Unary = _activation(
     "mish",
     {FLOATING: mish_p.bind},
@@ -265,17 +276,8 @@ mish: Unary = _activation(
 )
 
 
-@compiled
-def _gelu(x: Any, *, approximate: bool) -> Any:
-    if approximate:
-        return gelu_p.bind(x)
-    half = constant(0.5, x)
-    x = _at_least(x, -100.0)
-    tail = special.erfc(lax.mul(x, constant(-math.sqrt(0.5), x)))
-    return lax.mul(lax.mul(half, x), tail)
-
-
-def gelu(x: ArrayLike, approximate: bool = True) -> Array:
+@_activation_of
+def gelu(x: Real, approximate: Flag = True) -> Array:
     """x times the probability that a normal variable is less than x.
 
     approximate: by the formula with tanh; otherwise by the error function. Hendrycks and Gimpel,
@@ -284,8 +286,11 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     >>> gelu(np.array([0.0, 1.0]), approximate=False)
     Array([0.        , 0.8413447], dtype=float32)
     """
-    check_flag(approximate, "gelu", "approximate")
-    return _gelu(_operand("gelu", x), approximate=bool(approximate))
+    if approximate:
+        return gelu_p.bind(x)
+    above = _at_least(x, -100.0)
+    tail = special.erfc(above * -math.sqrt(0.5))
+    return 0.5 * above * tail
 
 
 soft_sign: Unary = _activation(
@@ -300,17 +305,8 @@ soft_sign: Unary = _activation(
 )
 
 
-@compiled
-def _squareplus(x: Any, *, parameter: Any) -> Any:
-    number = constant(parameter, x) if type(parameter) is float else parameter
-    x, b = promoted("squareplus", x, number)
-    shape = broadcast_shape("squareplus", type_of(x).shape, type_of(b).shape)
-    return squareplus_p.bind(
-        broadcasted(x, shape), broadcasted(b, shape) if type_of(b).shape else b
-    )
-
-
-def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
+@_activation_of
+def squareplus(x: Real, b: Parameter = 4) -> Array:
     """(x + sqrt(x**2 + b)) / 2: a rectifier smooth for b > 0, and NaN for b < 0.
 
     Barron, "Squareplus: a softplus-like algebraic rectifier" (2021).
@@ -318,33 +314,16 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     >>> squareplus(np.array([0.0, 1.5]))
     Array([1., 2.], dtype=float32)
     """
-    return _with_parameter(_squareplus, _operand("squareplus", x), b)
+    x, b = promoted("squareplus", x, constant(b, x) if type(b) is float else b)
+    shape = broadcast_shape(None, type_of(x).shape, type_of(b).shape)
+    return squareplus_p.bind(
+        broadcasted(x, shape), broadcasted(b, shape) if type_of(b).shape else b
+    )
 
 
-@compiled
-def _hard_tanh(x: Any) -> Any:
-    low, high = constant(-1, x), constant(1, x)
-    return select(lax.gt(x, high), filled(1, x), select(lax.lt(x, low), filled(-1, x), x))
-
-
-@compiled
-def _hard_sigmoid(x: Any) -> Any:
-    return lax.div(relu6_p.bind(lax.add(x, constant(3, x))), constant(6, x))
-
-
-@compiled
-def _sparse_plus(x: Any) -> Any:
-    one = constant(1, x)
-    # Beyond the curve its derivative would be infinite, and 0 times that NaN: there it is 0.
-    bent = select(lax.ge(lax.abs(x), one), filled(-1, x), x)
-    curve = lax.mul(constant(0.25, x), lax.square(lax.add(bent, one)))
-    return select(lax.ge(x, one), x, curve)
-
-
-@compiled
-def _sparse_sigmoid(x: Any) -> Any:
-    rise = lax.mul(constant(0.5, x), lax.add(x, constant(1, x)))
-    return lax.max(constant(0, x), lax.min(constant(1, x), rise))
+@array_function
+def _hard_tanh(x: Operand) -> Any:
+    return select(x > 1, filled(1, x), select(x < -1, filled(-1, x), x))
 
 
 hard_tanh: Unary = _activation(
@@ -356,14 +335,18 @@ hard_tanh: Unary = _activation(
     Array([-1. ,  0.5,  1. ], dtype=float32)
     """,
 )
-hard_sigmoid: Unary = _real(
-    _hard_sigmoid,
+
+
+@_activation_of
+def hard_sigmoid(x: Real) -> Array:
     """relu6(x + 3) / 6.
 
     >>> hard_sigmoid(np.array([-4.0, 0.0, 4.0]))
     Array([0. , 0.5, 1. ], dtype=float32)
-    """,
-)
+    """
+    return relu6_p.bind(x + 3) / 6
+
+
 hard_silu: Unary = _activation(
     "hard_silu",
     {FLOATING: hard_silu_p.bind},
@@ -375,43 +358,47 @@ hard_silu: Unary = _activation(
     inexact=True,
 )
 hard_swish: Unary = hard_silu
-sparse_plus: Unary = _real(
-    _sparse_plus,
+
+
+@_activation_of
+def sparse_plus(x: Real) -> Array:
     """0 up to -1, (x + 1)**2 / 4 up to 1, x above: a softplus that is exactly 0 and exactly x.
 
     >>> sparse_plus(np.array([-2.0, 0.0, 3.0]))
     Array([0.  , 0.25, 3.  ], dtype=float32)
-    """,
-)
-sparse_sigmoid: Unary = _real(
-    _sparse_sigmoid,
+    """
+    # Beyond the curve its derivative would be infinite, and 0 times that NaN: there it is 0.
+    bent = select(lax.abs(x) >= 1, filled(-1, x), x)
+    curve = 0.25 * lax.square(bent + 1)
+    return select(x >= 1, x, curve)
+
+
+@_activation_of
+def sparse_sigmoid(x: Real) -> Array:
     """(x + 1) / 2 held between 0 and 1: the derivative of `sparse_plus`.
 
     >>> sparse_sigmoid(np.array([-2.0, 0.0, 0.5]))
     Array([0.  , 0.5 , 0.75], dtype=float32)
-    """,
-)
+    """
+    return lax.max(constant(0, x), lax.min(constant(1, x), 0.5 * (x + 1)))
 
 
-@compiled
-def _log1mexp(x: Any) -> Any:
-    near = lax.lt(x, constant(math.log(2), x))
-    # Each formula gets a harmless argument where the other one is selected.
-    close = lax.log(lax.neg(elementary.expm1(lax.neg(select(near, x, filled(1, x))))))
-    far = elementary.log1p(lax.neg(lax.exp(lax.neg(select(near, filled(1, x), x)))))
-    return select(near, close, far)
-
-
-log1mexp: Unary = _real(
-    _log1mexp,
+@_activation_of
+def log1mexp(x: Real) -> Array:
     """log(1 - exp(-x)) for positive x, exact for small and for large ones.
 
     Maechler, "Accurately computing log(1 - exp(-|a|))" (2012).
 
     >>> log1mexp(np.array([0.5, 2.0]))
     Array([-0.93275213, -0.14541346], dtype=float32)
-    """,
-)
+    """
+    near = x < math.log(2)
+    # Each formula gets a harmless argument where the other one is selected.
+    close = lax.log(-elementary.expm1(-select(near, x, filled(1, x))))
+    far = elementary.log1p(-lax.exp(-select(near, filled(1, x), x)))
+    return select(near, close, far)
+
+
 identity: Unary = _activation(
     "identity",
     {dtypes.ANY: same},
@@ -423,15 +410,8 @@ identity: Unary = _activation(
 )
 
 
-@compiled
-def _glu(x: Any, *, axis: int) -> Any:
-    half = type_of(x).shape[axis] // 2
-    # Both at once: the derivative is one concatenation, where XLA would add two padded arrays.
-    values, gate = split(x, (half, half), axis)
-    return lax.mul(values, elementary.logistic(gate))
-
-
-def glu(x: ArrayLike, axis: int = -1) -> Array:
+@_activation_of
+def glu(x: Real, axis: OneAxis = -1) -> Array:
     """The first half along an axis times the logistic function of the second half.
 
     Dauphin, Fan, Auli and Grangier, "Language modeling with gated convolutional networks" (2017).
@@ -440,10 +420,10 @@ def glu(x: ArrayLike, axis: int = -1) -> Array:
     >>> glu(np.array([1.0, 0.0]))
     Array([0.5], dtype=float32)
     """
-    x = _operand("glu", x)
-    of = type_of(x)
-    axis = axis_of(axis, of.ndim, "glu")
-    if of.shape[axis] % 2:
-        got = f"{of}, axis {axis} of length {of.shape[axis]}"
+    length = x.shape[axis]
+    if length % 2:
+        got = f"{type_of(x)}, axis {axis} of length {length}"
         raise refusal(ShapeError, "glu halves an axis of even length", "glu", got, "an even length")
-    return _glu(x, axis=axis)
+    # Both at once: the derivative is one concatenation, where XLA would add two padded arrays.
+    values, gate = split(x, (length // 2, length // 2), axis)
+    return values * elementary.logistic(gate)

@@ -6,32 +6,42 @@ is constant to derivatives, which it does not change.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, invalid_value, refusal
+from weft.argument_errors import invalid_type, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix
+from weft.errors import Fix
+from weft.kinds.arguments import (
+    NEVER,
+    Axes,
+    Flag,
+    Length,
+    Mask,
+    NamedAxes,
+    operand_kind,
+    promoted_kind,
+)
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
     axes_of,
     axis_of,
     broadcast_shape,
     broadcasted,
-    check_flag,
-    check_flags,
+    check_arrays,
     expanded,
     inexact,
-    length_of,
     promoted,
 )
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import as_operand
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
 from weft.numpy.axis_names import has_names, split_axes
-from weft.numpy.creation import unlisted
-from weft.numpy.elementwise import add, constant, filled, maximum, multiply, subtract
+from weft.numpy.creation import with_lists
+from weft.numpy.elementwise import filled, maximum
 from weft.numpy.reductions import kept
 from weft.numpy.reductions import mean as mean_over
 from weft.numpy.reductions import sum as sum_over
@@ -52,12 +62,44 @@ from weft.typing import ArrayLike
 __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "standardize"]
 
 
-def _operand(operation: str, x: Any) -> Any:
-    """Converts the operand to real or complex numbers."""
-    x = as_operand(operation, x)
-    of = type_of(x)
-    dtype = inexact(of.dtype)
-    return x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type)
+def _inexact(operation: str, values: list[Any]) -> Sequence[Any]:
+    """Converts operands to real or complex numbers of one dtype; weak ones stay weak."""
+    found = []
+    for x in values:
+        of = type_of(x)
+        dtype = inexact(of.dtype)
+        found.append(x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type))
+    return promoted(operation, *found)
+
+
+def _take_beside(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, value, first=call.position)
+    return number_for(call.operation, value, inexact(call.type.dtype))
+
+
+def _take_summed(value: Any, call: Arguments) -> tuple[Any, ...]:
+    # The weights may have more dimensions, which count then.
+    ndim = max(call.type.ndim, 0 if call["b"] is None else type_of(call["b"]).ndim)
+    if not has_names(value):
+        return axes_of(value, ndim, call.operation)
+    positions, names = split_axes(value)
+    return (*axes_of(positions, ndim, call.operation), *names)
+
+
+def _take_numbers(value: Any, call: Arguments) -> Any:
+    # No array of integers holds a large number, and a real one does.
+    return float(value) if type(value) is int else promoted_kind.take(value, call)
+
+
+_numbers_kind = dataclasses.replace(promoted_kind, take=_take_numbers, together=_inexact)
+Numbers = Annotated[ArrayLike, _numbers_kind]
+# A number does not lose digits that the operand's numbers have.
+Beside = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_take_beside)]
+_summed_kind = Kind(_take_summed, "an axis, several, or None for all", (99, 0.5), 0, plain=NEVER)
+SummedAxes = Annotated[Any, dataclasses.replace(_summed_kind, late=True)]
+AnyDType = Annotated[
+    Any, Kind(lambda value, call: dtypes.requested(value), "a dtype, or None", ("text", 5))
+]
 
 
 def _widened(x: Any) -> Any:
@@ -71,16 +113,9 @@ def _rounded(x: Any, dtype: Any) -> Any:
     return convert_element_type(x, dtype) if dtype in SUMMED_IN_FLOAT32 else x
 
 
-def _mask(operation: str, where: Any, shape: tuple[int, ...]) -> list[Any]:
-    """A list of the mask broadcast to the operand's shape; empty without one."""
-    if where is None:
-        return []
-    where = as_operand(operation, where)
-    if type_of(where).dtype != dtypes.bool_:
-        message = f"{operation} takes a boolean mask as where="
-        fix = Fix("compare", "compare it with zero: where != 0", {})
-        raise refusal(DTypeError, message, operation, str(type_of(where)), "bool", fix)
-    return [broadcasted(where, shape, operation)]
+def _over(where: Any, x: Any) -> Any:
+    """A mask broadcast to the shape of an operand; None without one."""
+    return None if where is None else broadcasted(where, x.shape)
 
 
 def _shift(x: Any, axes: tuple[int, ...]) -> Any:
@@ -90,27 +125,20 @@ def _shift(x: Any, axes: tuple[int, ...]) -> Any:
     return select(rounding.is_finite(largest), largest, filled(0, largest))
 
 
-@compiled
-def _softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
-    of = type_of(x)
-    _, weights, total = _exponentials(_widened(x), mask, axes)
-    # One quotient for each sum, also in the derivative.
-    factors = expanded(lax.div(filled(1, total), total), of.shape, axes)
-    return _rounded(lax.mul(weights, factors), of.dtype)
-
-
-def _exponentials(x: Any, mask: Sequence[Any], axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
+def _exponentials(x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """The differences from the largest element, their exponentials, and the sums of these; 1 where
     no element counts."""
-    if mask:
-        x = select(mask[0], x, filled(-math.inf, x))
+    if mask is not None:
+        x = select(mask, x, filled(-math.inf, x))
     largest = largest_below_sum(x, axes)
-    if mask:
+    if mask is not None:
         largest, nothing = _or_zero(largest)
-    shifted = lax.sub(x, expanded(largest, type_of(x).shape, axes))
+    shifted = x - expanded(largest, x.shape, axes)
     weights = lax.exp(shifted)
     total = reduce_sum(weights, axes)
-    return shifted, weights, select(nothing, filled(1, total), total) if mask else total
+    if mask is not None:
+        total = select(nothing, filled(1, total), total)
+    return shifted, weights, total
 
 
 def _or_zero(largest: Any) -> tuple[Any, Any]:
@@ -123,7 +151,8 @@ def _or_zero(largest: Any) -> tuple[Any, Any]:
     return select(nothing, filled(0, largest), largest), nothing
 
 
-def softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
+@array_function
+def softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
     """exp(x) / sum(exp(x)) along an axis, several, or all (None).
 
     where: a mask of the elements that count; the others are 0, even if none counts.
@@ -131,24 +160,18 @@ def softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     >>> softmax(np.array([0.0, 0.0]))
     Array([0.5, 0.5], dtype=float32)
     """
-    x = _operand("softmax", x)
-    if has_names(axis):
+    _, names = split_axes(axis)
+    if names:
         return lax.exp(log_softmax(x, axis, where))
-    of = type_of(x)
-    axes = axes_of(axis, of.ndim, "softmax")
-    return _softmax(x, *_mask("softmax", where, of.shape), axes=axes)
+    mask = _over(where, x)
+    _, weights, total = _exponentials(_widened(x), mask, axis)
+    # One quotient for each sum, also in the derivative.
+    factors = expanded(lax.div(filled(1, total), total), x.shape, axis)
+    return _rounded(weights * factors, x.dtype)
 
 
-@compiled
-def _log_softmax(x: Any, *mask: Any, axes: tuple[int, ...]) -> Any:
-    of = type_of(x)
-    shifted, _, total = _exponentials(_widened(x), mask, axes)
-    out = lax.sub(shifted, expanded(lax.log(total), of.shape, axes))
-    out = _rounded(out, of.dtype)
-    return select(mask[0], out, filled(-math.inf, x)) if mask else out
-
-
-def log_softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
+@array_function
+def log_softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
     """The logarithm of `softmax`, exact where that is close to 0.
 
     where: a mask of the elements that count; the others are minus infinity.
@@ -156,49 +179,15 @@ def log_softmax(x: ArrayLike, axis: Any = -1, where: Any = None) -> Array:
     >>> log_softmax(np.array([1000.0, 0.0]))
     Array([    0., -1000.], dtype=float32)
     """
-    x = _operand("log_softmax", x)
-    of = type_of(x)
-    if has_names(axis):
-        out = subtract(x, logsumexp(x, axis, keepdims=True, where=where))
-        mask = _mask("log_softmax", where, of.shape)
-        return select(mask[0], out, filled(-math.inf, out)) if mask else out
-    axes = axes_of(axis, of.ndim, "log_softmax")
-    return _log_softmax(x, *_mask("log_softmax", where, of.shape), axes=axes)
-
-
-@compiled
-def _logsumexp(
-    x: Any,
-    *extra: Any,
-    axes: tuple[int, ...],
-    masked: bool,
-    weighted: bool,
-    keepdims: bool,
-    signed: bool,
-) -> Any:
-    """The operands after x are the mask and the weights, as far as they are given."""
-    rest = list(extra)
-    of = type_of(x)
-    x, shape = _widened(x), of.shape
-    mask = rest.pop(0) if masked else None
-    weights = _widened(rest.pop(0)) if weighted else None
-    if mask is not None:
-        x = select(mask, x, filled(-math.inf, x))
-    if weights is not None:
-        # An element of weight 0 does not count, be it infinite.
-        x = select(lax.eq(weights, constant(0, weights)), filled(-math.inf, x), x)
-    shift = _shift(x, axes)
-    complex_shift = convert_element_type(shift, type_of(x).dtype)
-    terms = lax.exp(lax.sub(x, expanded(complex_shift, shape, axes)))
-    if weights is not None:
-        terms = lax.mul(terms, weights)
-    total = reduce_sum(terms, axes)
-    # Where no element counts, the derivative is 0.
-    logarithm = flat_log(lax.abs(total) if signed else total)
-    out = lax.add(logarithm, shift if signed else complex_shift)
-    outs = (out, lax.sign(total)) if signed else (out,)
-    outs = tuple(kept(_rounded(x, of.dtype), shape, axes, keepdims) for x in outs)
-    return outs if signed else outs[0]
+    _, names = split_axes(axis)
+    mask = _over(where, x)
+    out: Any
+    if names:
+        out = x - logsumexp(x, axis, keepdims=True, where=where)
+    else:
+        shifted, _, total = _exponentials(_widened(x), mask, axis)
+        out = _rounded(shifted - expanded(lax.log(total), x.shape, axis), x.dtype)
+    return select(mask, out, filled(-math.inf, out)) if mask is not None else out
 
 
 @overload
@@ -229,13 +218,14 @@ def logsumexp(
     return_sign: bool = ...,
     where: Any = ...,
 ) -> Any: ...
+@array_function
 def logsumexp(
-    a: Any,
-    axis: Any = None,
-    b: Any = None,
-    keepdims: bool = False,
-    return_sign: bool = False,
-    where: Any = None,
+    a: Numbers,
+    axis: SummedAxes = None,
+    b: Numbers | None = None,
+    keepdims: Flag = False,
+    return_sign: Flag = False,
+    where: Mask = None,
 ) -> Any:
     """log(sum(b * exp(a))) along an axis, several, or all (None), without overflow.
 
@@ -246,30 +236,34 @@ def logsumexp(
     >>> logsumexp(np.array([1000.0, 0.0]))
     Array(1000., dtype=float32)
     """
-    check_flags("logsumexp", keepdims=keepdims, return_sign=return_sign)
-    if has_names(axis):
-        positions, names = split_axes(axis)
+    positions, names = split_axes(axis)
+    if names:
         parts = logsumexp(a, positions, b, keepdims, return_sign=True, where=where)
-        return _logsumexp_of_parts(*parts, names, signed=bool(return_sign))
-    a = _operand("logsumexp", a)
-    extra = []
+        return _logsumexp_of_parts(*parts, names, signed=return_sign)
+    dtype = a.dtype
     if b is not None:
-        a, b = promoted("logsumexp", a, _operand("logsumexp", b))
-        shape = broadcast_shape("logsumexp", type_of(a).shape, type_of(b).shape)
+        shape = broadcast_shape(None, a.shape, b.shape)
         a, b = broadcasted(a, shape), broadcasted(b, shape)
-        extra.append(b)
-    of = type_of(a)
-    mask = _mask("logsumexp", where, of.shape)
-    return _logsumexp(
-        a,
-        *mask,
-        *extra,
-        axes=axes_of(axis, of.ndim, "logsumexp"),
-        masked=bool(mask),
-        weighted=b is not None,
-        keepdims=bool(keepdims),
-        signed=bool(return_sign),
-    )
+    mask = _over(where, a)
+    x, shape = _widened(a), a.shape
+    weights = None if b is None else _widened(b)
+    if mask is not None:
+        x = select(mask, x, filled(-math.inf, x))
+    if weights is not None:
+        # An element of weight 0 does not count, be it infinite.
+        x = select(weights == 0, filled(-math.inf, x), x)
+    shift = _shift(x, axis)
+    complex_shift = convert_element_type(shift, x.dtype)
+    terms = lax.exp(x - expanded(complex_shift, shape, axis))
+    if weights is not None:
+        terms = terms * weights
+    total = reduce_sum(terms, axis)
+    # Where no element counts, the derivative is 0.
+    logarithm = flat_log(lax.abs(total) if return_sign else total)
+    out = logarithm + (shift if return_sign else complex_shift)
+    outs = (out, lax.sign(total)) if return_sign else (out,)
+    outs = tuple(kept(_rounded(x, dtype), shape, axis, keepdims) for x in outs)
+    return outs if return_sign else outs[0]
 
 
 def _logsumexp_of_parts(part: Any, sign: Any, names: tuple[str, ...], signed: bool) -> Any:
@@ -280,7 +274,8 @@ def _logsumexp_of_parts(part: Any, sign: Any, names: tuple[str, ...], signed: bo
     return (out, lax.sign(total)) if signed else out
 
 
-def logmeanexp(x: ArrayLike, axis: Any = None, where: Any = None, keepdims: bool = False) -> Array:
+@array_function
+def logmeanexp(x: Numbers, axis: Axes = None, where: Mask = None, keepdims: Flag = False) -> Array:
     """log(mean(exp(x))) along an axis, several, or all (None), without overflow.
 
     where: a mask of the elements that count.
@@ -288,46 +283,46 @@ def logmeanexp(x: ArrayLike, axis: Any = None, where: Any = None, keepdims: bool
     >>> logmeanexp(np.array([1000.0, 1000.0]))
     Array(1000., dtype=float32)
     """
-    check_flag(keepdims, "logmeanexp", "keepdims")
-    x = _operand("logmeanexp", x)
-    of = type_of(x)
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
-    axes = axes_of(axis, of.ndim, "logmeanexp")
     if where is None:
-        count = math.prod(of.shape[d] for d in axes)
-        return subtract(total, type_of(total).dtype.type(math.log(count) if count else -math.inf))
-    (mask,) = _mask("logmeanexp", where, of.shape)
-    dtype = type_of(total).dtype
-    counted = sum_over(mask, axis, keepdims=keepdims, dtype=accumulator(dtype))
-    return subtract(total, convert_element_type(lax.log(counted), dtype))
+        count = math.prod(x.shape[d] for d in axis)
+        return total - total.dtype.type(math.log(count) if count else -math.inf)
+    counted = sum_over(_over(where, x), axis, keepdims=keepdims, dtype=accumulator(total.dtype))
+    return total - convert_element_type(lax.log(counted), total.dtype)
 
 
-@compiled
-def _spread(x: Any, center: Any, *mask: Any, axes: tuple[int, ...], algorithm: str) -> Any:
+def _spread(x: Any, center: Any, mask: Any, axes: tuple[int, ...], algorithm: str) -> Any:
     """The variance about a center."""
-    where = mask[0] if mask else None
     if algorithm == "stable":
-        away = subtract(x, center)
-        return mean_over(multiply(away, away), axes, keepdims=True, where=where)
-    squares = mean_over(multiply(x, x), axes, keepdims=True, where=where)
+        away = x - center
+        return mean_over(away * away, axes, keepdims=True, where=mask)
+    squares = mean_over(x * x, axes, keepdims=True, where=mask)
     # Rounding may make the difference of two nearly equal numbers negative.
-    return maximum(subtract(squares, multiply(center, center)), 0)
+    return maximum(squares - center * center, 0)
 
 
-@compiled
-def _standardized(x: Any, center: Any, spread: Any, epsilon: Any, *, dtype: Any) -> Any:
-    return _rounded(multiply(subtract(x, center), rsqrt(add(spread, epsilon))), dtype)
+def _take_algorithm(value: Any, call: Arguments) -> str:
+    if value not in ("fast", "stable"):
+        message = f"{call.operation} knows two algorithms"
+        fix = Fix("argument", "use algorithm='stable'", {"algorithm": "stable"})
+        wanted = "'fast' or 'stable'"
+        raise invalid_value(message, call.operation, call.name, value, wanted, fix=fix)
+    return str(value)
 
 
+Algorithm = Annotated[str, Kind(_take_algorithm, "'fast' or 'stable'", ("?", 0.5), plain=NEVER)]
+
+
+@array_function
 def standardize(
-    x: ArrayLike,
-    axis: Any = -1,
-    mean: Any = None,
-    variance: Any = None,
-    epsilon: Any = 1e-5,
-    where: Any = None,
+    x: Numbers,
+    axis: Axes = -1,
+    mean: Beside | None = None,
+    variance: Beside | None = None,
+    epsilon: Beside = 1e-5,
+    where: Mask = None,
     *,
-    algorithm: str = "fast",
+    algorithm: Algorithm = "fast",
 ) -> Array:
     """(x - mean) / sqrt(variance + epsilon), with the moments along an axis where none are given.
 
@@ -339,38 +334,45 @@ def standardize(
     >>> standardize(np.array([1.0, 3.0]), epsilon=0.0)
     Array([-1.,  1.], dtype=float32)
     """
-    if algorithm not in ("fast", "stable"):
-        message = "standardize knows two algorithms"
-        wanted = "'fast' or 'stable'"
-        fix = Fix("argument", "use algorithm='stable'", {"algorithm": "stable"})
-        raise invalid_value(message, "standardize", "algorithm", algorithm, wanted, fix=fix)
-    x = _operand("standardize", x)
-    of = type_of(x)
-    axes = axes_of(axis, of.ndim, "standardize")
-    mask = _mask("standardize", where, of.shape)
+    of = x.dtype
+    mask = _over(where, x)
     x = _widened(x)
-    dtype = type_of(x).dtype
     if mean is None:
-        mean = mean_over(x, axes, keepdims=True, where=mask[0] if mask else None)
-    mean = convert_element_type(as_operand("standardize", mean), dtype)
+        mean = mean_over(x, axis, keepdims=True, where=mask)
+    mean = convert_element_type(mean, x.dtype)
     if variance is None:
-        variance = _spread(x, mean, *mask, axes=axes, algorithm=algorithm)
-    elif of.dtype in SUMMED_IN_FLOAT32:
-        variance = _widened(as_operand("standardize", variance))
-    epsilon = convert_element_type(epsilon, dtype)
-    return _standardized(x, mean, variance, epsilon, dtype=of.dtype)
+        variance = _spread(x, mean, mask, axis, algorithm)
+    elif of in SUMMED_IN_FLOAT32:
+        variance = _widened(variance)
+    epsilon = convert_element_type(epsilon, x.dtype)
+    return _rounded((x - mean) * rsqrt(variance + epsilon), of)
 
 
-@compiled
-def _one_hot(x: Any, *, classes: int, axis: int, dtype: Any) -> Any:
-    shape = type_of(x).shape
-    whole = (*shape[:axis], classes, *shape[axis:])
-    kept = tuple(d + (d >= axis) for d in range(len(shape)))
-    codes = broadcasted_iota(type_of(x).dtype, whole, axis)
-    return convert_element_type(lax.eq(broadcast_in_dim(x, whole, kept), codes), dtype)
+def _take_new_axis(value: Any, call: Arguments) -> int:
+    if isinstance(value, str):
+        message = "one_hot takes an integer axis, not the name of a mapped one"
+        fix = Fix(
+            "compare",
+            f"compare with the index along the axis: x == weft.lax.axis_index({value!r})",
+            {"axis": value},
+        )
+        raise invalid_type(message, call.operation, "axis", value, "an integer", fix=fix)
+    return axis_of(value, call.type.ndim + 1, call.operation)
 
 
-def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
+NewAxis = Annotated[
+    int, Kind(_take_new_axis, "an axis of the result", (99, 0.5, None, "text"), 0, plain=NEVER)
+]
+
+
+@array_function
+def one_hot(
+    x: Annotated[Any, with_lists(operand_kind)],
+    num_classes: Length,
+    *,
+    dtype: AnyDType = None,
+    axis: NewAxis = -1,
+) -> Array:
     """Vectors that are 1 at the index that each integer gives and 0 elsewhere; all 0 for an integer
     out of range.
 
@@ -381,22 +383,11 @@ def one_hot(x: ArrayLike, num_classes: int, *, dtype: Any = None, axis: int = -1
     Array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
-    x = as_operand("one_hot", unlisted(x))
-    if isinstance(axis, str):
-        message = "one_hot takes an integer axis, not the name of a mapped one"
-        fix = Fix(
-            "compare",
-            f"compare with the index along the axis: x == weft.lax.axis_index({axis!r})",
-            {"axis": axis},
-        )
-        raise invalid_type(message, "one_hot", "axis", axis, "an integer", fix=fix)
-    of = type_of(x)
-    if of.dtype in dtypes.BOOLEAN or of.dtype.itemsize < 4:  # to count to any number of classes
-        x = convert_element_type(x, dtypes.float32 if of.dtype in dtypes.FLOATING else dtypes.int32)
-    wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
-    return _one_hot(
-        x,
-        classes=length_of(num_classes, "one_hot", "num_classes"),
-        axis=axis_of(axis, of.ndim + 1, "one_hot"),
-        dtype=wanted,
-    )
+    of = x.dtype
+    if of in dtypes.BOOLEAN or of.itemsize < 4:  # to count to any number of classes
+        x = convert_element_type(x, dtypes.float32 if of in dtypes.FLOATING else dtypes.int32)
+    whole = (*x.shape[:axis], num_classes, *x.shape[axis:])
+    places = tuple(d + (d >= axis) for d in range(x.ndim))
+    codes = broadcasted_iota(x.dtype, whole, axis)
+    dtype = dtypes.default_float() if dtype is None else dtype
+    return convert_element_type(broadcast_in_dim(x, whole, places) == codes, dtype)
