@@ -25,7 +25,7 @@ from weft.core.trace import Tracer, bottom_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of
 from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_rounded_inputs
 from weft.interpreters.staging import trace_to_jaxpr
-from weft.kinds.repeated import WatchedTrace
+from weft.kinds.watched_trace import WatchedTrace
 from weft.lowering.eval_trace import EvalTrace
 from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import Program, Run, running

@@ -22,7 +22,7 @@ from weft.core.trace import using_trace
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.known_calls import PythonRun, call_key
 from weft.kinds.array_function import ArrayFunction
-from weft.kinds.repeated import WatchedTrace
+from weft.kinds.watched_trace import WatchedTrace
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings

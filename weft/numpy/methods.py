@@ -9,7 +9,6 @@ from weft import dtypes
 from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.operators import install
-from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.checks import check_arrays
