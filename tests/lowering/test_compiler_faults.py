@@ -94,6 +94,7 @@ def faults() -> list[Fault]:
     quarters, halves = (random.integers(-12, 13, n) / 4 for n in ((4096, 2), 16_384))
     quarters = quarters.astype(F4)
     many, cube, pairs = np.full(16, 2e18, F4), normal(3, 3, 1), normal(3, 1, 2)
+    tall = normal(3, 1)
     large, all_nan = F4(1e12), np.full_like(top, np.nan)
 
     found = [
@@ -259,6 +260,18 @@ def faults() -> list[Fault]:
             lambda x: jnp.tensordot(lax.dynamic_update_slice(x, x[:2], (1, 0, 0)), x, ((2,), (2,))),
             (pairs,),
             np.tensordot(stacked(pairs), pairs, ((2,), (2,))),
+        ),
+        # A sum over one changes the shape alone, and so does the only row.
+        Fault(
+            "sum of a stack", lambda x: x.at[1:].set(x[:-1]).sum(1), (tall,), stacked(tall).sum(1)
+        ),
+        Fault(
+            "row of a stack",
+            lambda x, i: lax.dynamic_index_in_dim(
+                lax.dynamic_update_slice(x, x[:2], (1, 0, 0)), i, 1, keepdims=False
+            ),
+            (pairs, np.int32(0)),
+            stacked(pairs)[:, 0],
         ),
         Fault(
             "sum of padded products", larger_later, (halves,), weights_of_larger(halves), (0, 12)

@@ -169,10 +169,12 @@ def _precision(value: Any, call: Arguments) -> Any:
 
 def _mask(value: Any, call: Arguments) -> Any:
     value = operand(call.operation, value)
-    if hasattr(value, "dtype") and value.dtype != dtypes.bool_:
+    of = type_of(value)
+    if of.dtype != dtypes.bool_:
         message = f"{call.operation}: {call.name} is a mask"
-        fix = Fix("mask", f"pass {call.name}=mask.astype(bool)", {"where": value.astype(bool)})
-        got = f"{call.name} of type {type_of(value)}"
+        mask = value.astype(bool) if hasattr(value, "astype") else bool(value)
+        fix = Fix("mask", f"pass {call.name}=mask.astype(bool)", {"where": mask})
+        got = f"{call.name} of type {of}"
         raise refusal(DTypeError, message, call.operation, got, "booleans", fix)
     return value
 

@@ -362,7 +362,7 @@ def _quotient_and_remainder(x: Prepared, y: Prepared) -> tuple[Any, Any]:
     return floor_divide(x, y), remainder(x, y)
 
 
-_divmod: BinaryUfunc = binary_ufunc("divmod", {REAL: _quotient_and_remainder}, "")
+_divmod: Any = binary_ufunc("divmod", {REAL: _quotient_and_remainder}, "")
 divmod_operator = operator_of(_divmod)
 
 

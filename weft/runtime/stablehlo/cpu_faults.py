@@ -415,6 +415,11 @@ def _is_reshaped_after(operation: ir.Operation) -> bool:
             name = name_of(user)
             if seen > MOST_LOOKED_AT or _changes_shape(user) or name in ("call", "composite"):
                 return True
+            # A sum over one, or the only element of a dimension, is a change of the shape alone.
+            if 1 in use.owner.operands[0].type.shape and not (
+                _keeps_buffer(name) or name in WITH_BUFFER or name == "return"
+            ):
+                return True
             if name == "return":
                 around = user.operation.parent
                 if name_of(around) != "while" and not is_entry(around):
