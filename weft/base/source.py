@@ -166,13 +166,14 @@ def called() -> str | None:
 
 def _public_name(frame: FrameType) -> str | None:
     name = frame.f_code.co_name
-    if name in frame.f_globals.get("__all__", ()):
+    if name in frame.f_globals and not name.startswith("_"):
         return name
     # A wrapper's frame, or the method `__call__` of a function that is an object.
     owner = frame.f_locals.get("function" if name in ("boundary", "repeating") else "self")
     found = getattr(owner, "__name__", None)
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
-    return found if isinstance(found, str) and found in getattr(module, "__all__", ()) else None
+    public = isinstance(found, str) and not found.startswith("_") and hasattr(module, found)
+    return found if public else None
 
 
 def here() -> Source | None:

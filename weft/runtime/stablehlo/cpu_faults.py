@@ -588,7 +588,7 @@ def _from_rounded(difference: ir.Operation) -> ir.Value:
 def _sees_nan(exponential: ir.Operation) -> bool:
     """Whether the compiler may find that elements of an operand are NaN: they are computed with
     constants that are not finite, or with a division by zero, or a constant NaN is put beside
-    them, or may be chosen."""
+    them, or may be selected: where one flag selects a row, it is seen in a copy of the loop."""
     for value in above(exponential.operands[0], lambda name: name not in WITH_BUFFER):
         if value is None or (is_constant(value) and _has_nan(value.owner)):
             return True
