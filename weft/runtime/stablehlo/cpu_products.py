@@ -3,8 +3,9 @@
 It makes `(x * a) * b` of two constants `x * (a * b)`, `x / (y / z)` of quotients `(x * z) / y`, and
 `(x * a) * (y * b)` of scalars `(x * y) * (a * b)`. What is computed first may be beyond all
 numbers, or next to zero, where the program's own order stays inside: `x / (x / x)` was infinite
-from 2e19 on, `(x * 1e-30) * 1e-30` zero. It moves nothing past a choice, and one between a value
-and NaN where it is NaN changes nothing, ends no fusion, and is gone in the machine code.
+from 2e19 on, `(x * 1e-30) * 1e-30` zero. It moves nothing past the integer with the bits of a value
+behind a barrier, which costs nothing where barriers are dropped early. Later releases keep them to
+the end; there a choice between the value and NaN, where it is NaN, does the same and ends no fusion.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from weft.runtime.jaxlib.native import version
 from weft.runtime.stablehlo.elementwise import compare, select
 from weft.runtime.stablehlo.mlir import dtype_of, ir, op1
 from weft.runtime.stablehlo.module_walks import (
@@ -26,6 +28,8 @@ from weft.runtime.stablehlo.module_walks import (
 )
 from weft.runtime.stablehlo.structural import bitcast_convert, constant
 
+# The first release that keeps barriers until all is fused.
+_KEEPS_BARRIERS = (0, 12)
 _PRODUCTS = ("multiply", "divide")
 _MOVES = ("broadcast_in_dim", "reshape", "transpose")
 _BITS: dict[int, np.dtype[np.generic]] = {
@@ -58,6 +62,8 @@ def kept(product: ir.Operation, value: ir.Value | None = None) -> ir.Value:
     if value is None:
         name, kind = str(product.operation.name), product.results[0].type
         value = op1(name, tuple(product.operands), kind, attributes_of(product))
+    if version < _KEEPS_BARRIERS:
+        return unfused(value)
     kind = dtype_of(value.type.element_type)
     nan = constant(np.array(np.nan).astype(kind), value.type.shape, kind)
     return select(compare(value, value, "EQ"), value, nan)
