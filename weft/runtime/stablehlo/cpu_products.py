@@ -5,7 +5,8 @@ It makes `(x * a) * b` of two constants `x * (a * b)`, `x / (y / z)` of quotient
 numbers, or next to zero, where the program's own order stays inside: `x / (x / x)` was infinite
 from 2e19 on, `(x * 1e-30) * 1e-30` zero. It moves nothing past the integer with the bits of a value
 behind a barrier, which costs nothing where barriers are dropped early. Later releases keep them to
-the end; there a choice between the value and NaN, where it is NaN, does the same and ends no fusion.
+the end; there a choice between the value and NaN, where it is NaN, does the same and ends no
+fusion.
 """
 
 from __future__ import annotations
