@@ -396,20 +396,6 @@ def unary(
     return _named(function, name, doc, module)
 
 
-def several(name: str, cases: Cases, doc: str = "") -> Apply:
-    """Makes a promoting and broadcasting function of any number of operands."""
-    plans = _Plans(Operation(name, cases, False))
-
-    def function(*values: Any) -> Any:
-        try:
-            plan = plans[tuple([getattr(x, "type", x.__class__) for x in values])]
-        except (KeyError, TypeError):
-            plan = plans.make(*values)
-        return plan(*values)
-
-    return _named(function, name, doc)
-
-
 def _of_two(plans: _Plans, unknown: Any) -> Any:
     """The function that looks up its plan and runs it. It returns `unknown` for an operand that it
     does not know; if that is MISSING it raises."""
