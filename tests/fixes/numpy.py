@@ -347,7 +347,7 @@ CHOOSING = [
         error=WeftValueError,
     ),
     Fixed(
-        "pass a tuple: lexsort((key,))",
+        "pass a tuple: keys=(keys,)",
         wrong=lambda: jnp.lexsort(jnp.array(7.0)),
         fixed=lambda fix: jnp.lexsort((jnp.array(7.0),)),
         value=0,

@@ -93,7 +93,7 @@ def _used_by(value: ir.Value) -> Iterator[ir.Operation]:
 def _constant(value: ir.Value) -> ir.Value | None:
     """The constant that a value repeats, if it does."""
     for x in above(value, _MOVES.__contains__):
-        if x is not None and is_constant(x):
+        if x is not None and is_constant(x) and name_of(x.owner) == "constant":
             return x
     return None
 
