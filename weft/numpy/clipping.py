@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.dtypes import COMPLEX
@@ -28,5 +30,5 @@ def clip(arr: Promoted, /, min: Promoted | None = None, max: Promoted | None = N
         message = "clip takes no complex numbers, which have no order"
         fix = Fix("real", "clip the real and the imaginary part on their own", {})
         raise refusal(DTypeError, message, "clip", str(arr.type), "real numbers", fix)
-    held = arr if min is None else maximum(min, arr)
+    held: Any = arr if min is None else maximum(min, arr)
     return held if max is None else minimum(max, held)
