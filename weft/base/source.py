@@ -169,7 +169,7 @@ def _public_name(frame: FrameType) -> str | None:
     if name in frame.f_globals and not name.startswith("_"):
         return name
     # A wrapper's frame, or the method `__call__` of a function that is an object.
-    owner = frame.f_locals.get("function" if name in ("boundary", "repeating") else "self")
+    owner = frame.f_locals.get("function" if name == "boundary" else "self")
     found = getattr(owner, "__name__", None)
     module = sys.modules.get(getattr(owner, "__module__", None) or "")
     public = isinstance(found, str) and not found.startswith("_") and hasattr(module, found)

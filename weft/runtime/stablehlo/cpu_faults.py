@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from weft.base.source import NAN_ELSEWHERE
 from weft.runtime.jaxlib.native import version
 from weft.runtime.stablehlo.cpu_divisions import multiplies_by_inverse, scaled
-from weft.runtime.stablehlo.cpu_products import is_moved, kept, unfused
+from weft.runtime.stablehlo.cpu_products import INTEGERS, is_moved, kept, unfused
 from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.elementwise import (
     add,
@@ -72,11 +71,6 @@ _EXPONENTIALS = (
     "chlo.sinh",
     "chlo.cosh",
 )
-_INTEGERS: dict[int, np.dtype[Any]] = {
-    2: np.dtype(np.int16),
-    4: np.dtype(np.int32),
-    8: np.dtype(np.int64),
-}
 # What may become a change of the shape alone, which the compiler moves past other operations.
 _RESHAPES = frozenset({"reshape", "broadcast_in_dim", "transpose", "bitcast_convert"})
 # With changes of the shape, they become products of matrices.
@@ -240,7 +234,7 @@ def _as_bits(reduction: ir.Operation) -> ir.Value:
     """Over the bits of the numbers, which the library does not know."""
     x, init = reduction.operands
     kind = dtype_of(x.type.element_type)
-    bits = _INTEGERS[kind.itemsize]
+    bits = INTEGERS[kind.itemsize]
     name = _body(reduction)
     assert name is not None
 
@@ -260,7 +254,7 @@ def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
     x = reduction.operands[0]
     kind = dtype_of(x.type.element_type)
     wide = np.dtype(np.float32) if kind.itemsize < 4 else kind
-    bits = _INTEGERS[wide.itemsize]
+    bits = INTEGERS[wide.itemsize]
     name = _body(reduction)
     assert name is not None
     limits = np.iinfo(bits)
@@ -460,7 +454,7 @@ def _padded_before(pad: ir.Operation) -> ir.Value:
 def _padded_apart(pad: ir.Operation) -> ir.Value:
     """With an operand and a result of its own: the partitioner takes pads of one operand with other
     values for one."""
-    return _behind_barrier(_with_operands(pad, {0: _behind_barrier(pad.operands[0])}))
+    return _behind_barrier(_with_operand_before(pad))
 
 
 def _misleads(reshape: ir.Operation, partitions: int) -> bool:

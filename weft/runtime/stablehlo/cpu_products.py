@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from weft.runtime.stablehlo.elementwise import compare, select
 from weft.runtime.stablehlo.mlir import dtype_of, ir, op1
 from weft.runtime.stablehlo.module_walks import (
     above,
-    attributes_of,
     is_constant,
     is_float,
     name_of,
@@ -33,7 +33,8 @@ from weft.runtime.stablehlo.structural import bitcast_convert, constant
 _KEEPS_BARRIERS = (0, 12)
 _PRODUCTS = ("multiply", "divide")
 _MOVES = ("broadcast_in_dim", "reshape", "transpose")
-_BITS: dict[int, np.dtype[np.generic]] = {
+# The integers with the bits of a dtype of so many bytes.
+INTEGERS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
     2: np.dtype(np.int16),
     4: np.dtype(np.int32),
@@ -49,7 +50,7 @@ def is_moved(product: ir.Operation) -> bool:
     users = [*_used_by(product.results[0])]
     if name_of(product) == "divide" and any(name_of(user) == "divide" for user in users):
         return True
-    constants = [x for x in product.operands if _constant(x) is not None]
+    constants = [x for x in map(_constant, product.operands) if x is not None]
     if not constants:
         return False
     if not product.results[0].type.shape and any(name_of(user) == "multiply" for user in users):
@@ -61,8 +62,7 @@ def is_moved(product: ir.Operation) -> bool:
 def kept(product: ir.Operation, value: ir.Value | None = None) -> ir.Value:
     """A product or quotient, or the value that stands for it, that no other is combined with."""
     if value is None:
-        name, kind = str(product.operation.name), product.results[0].type
-        value = op1(name, tuple(product.operands), kind, attributes_of(product))
+        value = product.clone().results[0]
     if version < _KEEPS_BARRIERS:
         return unfused(value)
     kind = dtype_of(value.type.element_type)
@@ -74,7 +74,7 @@ def unfused(x: ir.Value) -> ir.Value:
     """A value that passes through the integer with its bits, which the compiler's library of fused
     loops does not take, and behind a barrier."""
     kind = dtype_of(x.type.element_type)
-    bits = np.dtype(np.int8) if kind == np.uint8 else _BITS[kind.itemsize]
+    bits = np.dtype(np.int8) if kind == np.uint8 else INTEGERS[kind.itemsize]
     between = bitcast_convert(x, bits)
     return bitcast_convert(op1("stablehlo.optimization_barrier", (between,), between.type), kind)
 
@@ -100,8 +100,7 @@ def _constant(value: ir.Value) -> ir.Value | None:
 
 def _is_moderate(value: ir.Value) -> bool:
     """Whether a product with a constant and two others like it is sure to stay inside."""
-    found = _constant(value)
-    number = None if found is None else number_of_constant(found.owner)
+    number = number_of_constant(value.owner)
     if number is None or not math.isfinite(number):
         return False
     if number == 0:
