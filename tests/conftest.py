@@ -13,7 +13,7 @@ import importlib
 import os
 import pathlib
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import hypothesis
@@ -136,6 +136,18 @@ def young_heap() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture
+def only_known_calls(monkeypatch: pytest.MonkeyPatch) -> Callable[[type], None]:
+    """Makes calls of functions of a class fail, from then on, that are not known."""
+
+    def forbid(functions: type) -> None:
+        # Where copies are guarded anywhere in the process, those from the host are left to Python.
+        monkeypatch.setattr("weft.config.guarding", False)
+        monkeypatch.setattr(functions, "_unknown_call", None)
+
+    return forbid
 
 
 # What programs may map before they are forgotten between two tests. Each takes a few mappings, and

@@ -397,14 +397,29 @@ def test_a_hundred_signatures_are_all_found():
 
 
 @compiled_only
-def test_known_calls_do_not_reach_python(monkeypatch):
-    # Where copies are guarded anywhere in the process, those from the host are left to Python.
-    monkeypatch.setattr(config, "guarding", False)
+def test_known_calls_do_not_reach_python(only_known_calls):
     function = weft.jit(lambda x, *, y: x + y["a"][0])
     args, kwargs = (jnp.ones(3),), {"y": {"a": [np.ones(3, "float32"), 2.0, None]}}
     wanted = outcome(function, *args, **kwargs)
-    monkeypatch.setattr(type(function), "_unknown_call", None)
+    only_known_calls(type(function))
     assert outcome(function, *args, **kwargs) == wanted
+
+
+@compiled_only
+def test_integers_that_are_new_at_each_call_are_known_between_other_calls(only_known_calls):
+    def step(x, n, *, scale, axis):
+        return jnp.sum(x, axis) * n + scale
+
+    function = weft.jit(step, static_argnames="axis")
+    arrays = [jnp.ones((2, size)) for size in (3, 4)]
+    for axis in (0, 1):
+        for x in arrays:
+            function(x, 1, scale=1, axis=axis)
+    only_known_calls(type(function))
+    for n in range(40):
+        x, axis = arrays[n % 2], n // 2 % 2
+        want = np.ones((2, 3 + n % 2)).sum(axis) * n + 2 * n
+        np.testing.assert_array_equal(function(x, n, scale=2 * n, axis=axis), want)
 
 
 @compiled_only

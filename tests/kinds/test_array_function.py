@@ -91,7 +91,7 @@ def test_calls_that_nearly_match_are_told_apart(sequence):
             assert np.signbit(found) == np.signbit(wanted)
 
 
-def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
+def test_a_known_call_traces_and_compiles_nothing(monkeypatch, only_known_calls):
     x, mask, wide = jnp.asarray(X), jnp.asarray(X > 3), jnp.asarray(X, "float64")
     ways = [
         lambda: jnp.sum(x),
@@ -99,16 +99,16 @@ def test_a_known_call_traces_and_compiles_nothing(monkeypatch):
         lambda: jnp.var(x, 0, ddof=1),
         lambda: jnp.sum(x, where=mask, initial=2.5),
         lambda: x.mean(),
-        lambda: jnp.sum(x, dtype=jnp.float16),
         lambda: jnp.sum(x, (*range(2),)),  # a tuple that is new at each call
         lambda: jnp.isclose(wide, 0.5),
+        lambda: jnp.sum(x, dtype=jnp.float16),
     ]
     for way in 2 * ways:  # Calls with numbers are known when they have come again.
         way()
     compiled = counted_compilations(monkeypatch)
-    # Numbers with a point stay with Python, where there is no compiled module.
-    monkeypatch.setattr(ArrayFunction, "_unknown_call", None)
-    for way in ways if calls_module is not None else ways[:3]:
+    only_known_calls(ArrayFunction)
+    # Where there is no compiled module, no call with a class is known.
+    for way in ways if calls_module is not None else ways[:-1]:
         way()
     assert compiled == []
 
@@ -144,12 +144,11 @@ def moved(x: Promoted, by: Promoted = 0.1) -> Any:
     return x + by
 
 
-@pytest.mark.skipif(calls_module is None, reason="numbers with a point stay with Python")
-def test_a_call_with_a_number_beside_float64_is_known(monkeypatch):
+def test_a_call_with_a_number_beside_float64_is_known(only_known_calls):
     x = jnp.array([1 / 3, 2 / 3], "float64")
     first = [moved(x), moved(x, 0.3), moved(x, by=np.float64(0.3))]
     moved(x, 0.3)
-    monkeypatch.setattr(ArrayFunction, "_unknown_call", None)
+    only_known_calls(ArrayFunction)
     np.testing.assert_array_equal([moved(x), moved(x, 0.3)], first[:2])
     np.testing.assert_array_equal(first[1:], [np.asarray(x) + 0.3] * 2)
 
@@ -230,12 +229,12 @@ def test_one_array_for_two_operands():
         assert float(difference(b=y, a=y + 1).sum()) == X.size
 
 
-def test_a_call_that_passes_one_array_twice_is_known(monkeypatch):
+def test_a_call_that_passes_one_array_twice_is_known(only_known_calls):
     x = jnp.asarray(X[0])
     calls = [lambda: difference(x, x), lambda: difference(b=x, a=x), lambda: chained(x, [x, x])]
     calls = calls if calls_module is not None else calls[:2]  # Python knows no sequences.
     found = [call() for call in calls]
-    monkeypatch.setattr(ArrayFunction, "_unknown_call", None)
+    only_known_calls(ArrayFunction)
     for call, value in zip(calls, found, strict=True):
         np.testing.assert_array_equal(call(), value)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array, host_values, put
-from weft.base.exact_keys import ConstantClass
+from weft.base.exact_keys import ConstantClass, exact_key
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType
 from weft.dispatch.executable_calls import CompiledCall
@@ -46,13 +46,19 @@ _settings = config.settings
 _trace = current_variable.get
 
 
-# Classes of static arguments that stand in a key with their class. Equal floats may differ in bits.
+# Classes of static arguments that stand in a key with their class, or with their bits: equal floats
+# may differ in those.
 _PLAIN = frozenset({bool, int, str, type(None)})
+_BY_BITS = frozenset({float, complex})
 
 
-def _is_plain(value: Any) -> bool:
+def _static_key(value: Any) -> Any:
+    """The key of a static argument; None if it is none that `PythonCalls` knows."""
     cls: Any = type(value)
-    return cls in _PLAIN or (cls is tuple and all(type(x) is int for x in value))
+    if cls in _BY_BITS:
+        return exact_key(value)
+    plain = cls in _PLAIN or (cls is tuple and all(type(x) is int for x in value))
+    return (cls, value) if plain else None
 
 
 def call_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -60,9 +66,7 @@ def call_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     names. None stands for one that it does not know."""
     named = sorted(kwargs)
     passed = (*args, *map(kwargs.__getitem__, named)) if kwargs else args
-    parts = [
-        x.signature if type(x) is Array else (type(x), x) if _is_plain(x) else None for x in passed
-    ]
+    parts = [x.signature if type(x) is Array else _static_key(x) for x in passed]
     return (_settings(), in_force(), *named, *parts)
 
 
@@ -99,7 +103,7 @@ class PythonCalls:
         tokens = [token for token in spec[0] if token[0] in (ARRAY, STATIC)]
         if len(tokens) < len(passed) or len(spec[0]) > len(passed) + 2:
             return
-        if not all(type(x) is Array or _is_plain(x) for x in passed):
+        if not all(type(x) is Array or _static_key(x) is not None for x in passed):
             return
         runs = self._runs
         if runs is None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from weft import config, dtypes, tree
 from weft.arrays.array import Array
-from weft.arrays.conversion import array_of, as_array
+from weft.arrays.conversion import array_of, as_array, donatable
 from weft.base.exact_keys import exact_key
 from weft.base.program_caches import BoundedCache, holds_programs
 from weft.base.source import warnings_so_far
@@ -331,7 +331,9 @@ class ArrayFunction(KnownCalls):
             else:
                 if kept or not (type(value) in _NUMBERS or (plain and type(value) is Array)):
                     return
-                consts.append(as_array(value))
+                # A copy: who asks for the number gets the array that is cached, and may delete it.
+                array = as_array(value)
+                consts.append(donatable(array, array.type))
         # Unless there is an array that is no operand.
         if len(kept) == len(leaves):
             call = self._call(program, operands, static, consts, kept, types)

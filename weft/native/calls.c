@@ -40,8 +40,21 @@ static size_t hash_of_keys(PyObject *dict)
     return hash;
 }
 
-/* A hash of the arguments and of the settings that costs little: it does not look far into trees. */
-static PyObject *hash_of(PyObject *args, PyObject *kwargs, PyObject *settings)
+/* Whether the value of an argument is in the hash of a call. */
+static int is_static(PyObject *value, int *integers)
+{
+    if (!PyLong_CheckExact(value))
+        return PyUnicode_CheckExact(value);
+    if (integers == NULL)
+        return 0;
+    ++*integers;
+    return 1;
+}
+
+/* A hash of the arguments and of the settings that costs little: it does not look far into trees.
+   Static arguments have an entry for each value, so that integers are in it with theirs; where they
+   are operands they are left out, `integers` being NULL, else how many there are is added there. */
+static PyObject *hash_of(PyObject *args, PyObject *kwargs, PyObject *settings, int *integers)
 {
     size_t hash = mixed_in(14695981039346656037u, settings);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
@@ -56,8 +69,7 @@ static PyObject *hash_of(PyObject *args, PyObject *kwargs, PyObject *settings)
                 hash = mixed_in(hash, signature);
         } else if (PyDict_CheckExact(value)) {
             hash = mixed(hash, hash_of_keys(value));
-        } else if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value)) {
-            /* A static argument, perhaps, of which each value has an entry of its own. */
+        } else if (is_static(value, integers)) {
             hash = mixed(hash, (size_t)PyObject_Hash(value));
         }
     }
@@ -66,7 +78,7 @@ static PyObject *hash_of(PyObject *args, PyObject *kwargs, PyObject *settings)
         PyObject *key, *value;
         hash = mixed(hash, (size_t)PyDict_GET_SIZE(kwargs));
         while (PyDict_Next(kwargs, &place, &key, &value))
-            if (PyLong_CheckExact(value) || PyUnicode_CheckExact(value))
+            if (is_static(value, integers))
                 hash += (size_t)PyObject_Hash(value); /* the order of keywords does not matter */
     }
     return PyLong_FromSize_t(hash);
@@ -96,9 +108,10 @@ static PyObject *run_if_same(PyObject *entry, PyObject *args, PyObject *kwargs, 
 
 /* The result of another entry than `last`, as of `known`. */
 static PyObject *found_in(PyObject *table, KnownCalls *self, PyObject *last, PyObject *args,
-                          PyObject *kwargs, PyObject *settings, PyObject *mesh, int *same)
+                          PyObject *kwargs, PyObject *settings, PyObject *mesh, int *integers,
+                          int *same)
 {
-    PyObject *result = NULL, *hash = hash_of(args, kwargs, settings);
+    PyObject *result = NULL, *hash = hash_of(args, kwargs, settings, integers);
     PyObject *row = hash == NULL ? NULL : Py_XNewRef(PyDict_GetItemWithError(table, hash));
     Py_XDECREF(hash);
     if (row == NULL) {
@@ -132,8 +145,11 @@ static PyObject *known(KnownCalls *self, PyObject *args, PyObject *kwargs, int *
         *same = PyErr_Occurred() ? -1 : 0;
     } else {
         result = run_if_same(last, args, kwargs, settings, mesh, same);
+        int integers = 0;
         if (*same == 0 && table != NULL)
-            result = found_in(table, self, last, args, kwargs, settings, mesh, same);
+            result = found_in(table, self, last, args, kwargs, settings, mesh, &integers, same);
+        if (*same == 0 && integers)
+            result = found_in(table, self, last, args, kwargs, settings, mesh, NULL, same);
     }
     Py_XDECREF(settings);
     Py_XDECREF(mesh);
@@ -180,9 +196,12 @@ static PyObject *learn_call(KnownCalls *self, PyObject *given)
                           &PyTuple_Type, &spec))
         return NULL;
     PyObject *settings = settings_in_force(), *table = NULL;
+    int integers = 0;
     if (settings != NULL && PyContextVar_Get(context.mesh, Py_None, &mesh) == 0)
         entry = entry_new(spec, settings, mesh);
-    if (entry != NULL && (hash = hash_of(args, kwargs, settings)) != NULL) {
+    if (entry != NULL)
+        hash = hash_of(args, kwargs, settings, entry_takes_numbers(entry) ? NULL : &integers);
+    if (hash != NULL) {
         table = self->table == NULL ? PyDict_New() : Py_NewRef(self->table);
         if (self->table == NULL)
             self->table = Py_XNewRef(table);

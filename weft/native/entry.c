@@ -481,6 +481,16 @@ Py_ssize_t entry_leaves(PyObject *self)
     return ((Entry *)self)->num_leaves;
 }
 
+/* Whether numbers are operands of it, whatever their values. */
+int entry_takes_numbers(PyObject *self)
+{
+    Entry *entry = (Entry *)self;
+    for (Py_ssize_t i = 0; i < entry->num_tokens; i++)
+        if (entry->tokens[i].kind == NUMBER)
+            return 1;
+    return 0;
+}
+
 /* ---- running ---- */
 
 static PyObject *converted(Token *token, PyObject *value)

@@ -46,6 +46,7 @@ PyObject *entry_new(PyObject *args, PyObject *settings, PyObject *mesh);
 int entry_matches(PyObject *entry, PyObject *args, PyObject *kwargs, PyObject *settings,
                   PyObject *mesh, PyObject **leaves);
 Py_ssize_t entry_leaves(PyObject *entry);
+int entry_takes_numbers(PyObject *entry);
 PyObject *entry_run(PyObject *entry, PyObject **leaves);
 
 /* guard.c */
