@@ -21,7 +21,7 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.kinds.checks import axes_of, check_arrays, check_flag, convert, inexact, shape_of
+from weft.kinds.checks import axes_of, check_arrays, convert, inexact, shape_of
 from weft.kinds.compiled_functions import compiled
 from weft.numpy.creation import asarray
 from weft.numpy.taking import take
@@ -29,6 +29,7 @@ from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, gt, le, lt, max, mul, sin, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.selection import select
+from weft.ops.flags import check_flag
 from weft.ops.indexing.creation import broadcasted_iota, full, iota, zeros_like_array
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.ops.operand_errors import to_dtype

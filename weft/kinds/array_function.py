@@ -222,12 +222,12 @@ class ArrayFunction(KnownCalls):
         return constant(value)
 
     def _is_fixed(self, name: str, value: Any) -> bool:
-        """Whether an operand is a number, or a tuple of them, that is part of the program."""
+        """Whether an operand is a number, a tuple of them or a name, so a part of the program."""
         if not self.kinds[name].fixed:
             return False
         if type(value) is tuple:
             return all(type(x) in _NUMBERS for x in value)
-        return type(value) in _NUMBERS
+        return type(value) in _NUMBERS or type(value) is str
 
     def _evaluated(
         self,

@@ -17,12 +17,13 @@ from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
-from weft.kinds.checks import check_arrays, check_flags, check_number, convert
+from weft.kinds.checks import check_arrays, check_number, convert
 from weft.kinds.compiled_functions import compiled
 from weft.ops.elementwise.arithmetic import exp, log
 from weft.ops.elementwise.arithmetic import max as max_
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
+from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import broadcasted_iota, full
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general

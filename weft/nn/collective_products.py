@@ -22,13 +22,14 @@ from weft.core.axes import bound_axis
 from weft.core.types import type_of
 from weft.dtype_kinds import is_boolean
 from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.kinds.checks import check_arrays, check_flags, convert
+from weft.kinds.checks import check_arrays, convert
 from weft.kinds.numbers import promote_operands
 from weft.nn.collective_product_steps import ProductTerm, Ring, gathering, lengths_of, scattering
 from weft.numpy.einsum import parse, sum_out, without_repeats
 from weft.numpy.linear_algebra import preferred_dtype
 from weft.ops.collectives.all_reduce import made_varying
 from weft.ops.collectives.named_axes import Names, axis_names, axis_sizes_of, same_along
+from weft.ops.flags import check_flags
 from weft.typing import ArrayLike, DTypeLike
 
 
