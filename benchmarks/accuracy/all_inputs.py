@@ -1,6 +1,6 @@
 """weft's largest errors over all normal numbers of float32: the rows of one argument.
 
-    all_inputs.py                 # the rows that are not recorded with all inputs
+    all_inputs.py                 # recorded rows that are not yet compared at all inputs
     all_inputs.py --part 0/2      # every second of them, for a process on each core
     all_inputs.py --only sinc
 
@@ -138,7 +138,8 @@ def main():
     results = json.loads(recorded.RESULTS.read_text())
     todo = [
         (row, by) for row, by, dtype in recorded.rows(options.only, ["float32"])
-        if row in UNARY and results[recorded.key_of(row, by, dtype)].get("weft") != "all"
+        if results.get(recorded.key_of(row, by, dtype), {"weft": "all"}).get("weft") != "all"
+        and row in UNARY
     ]  # fmt: skip
     for row, by in todo[part::parts]:
         began, one = time.monotonic(), Row(row, by)
