@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from weft.kinds.checks import (
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import canonical_precision
 from weft.typing import ArrayLike
 
@@ -68,6 +69,23 @@ def of_rank(least: int, most: float = math.inf) -> Kind:
         return value
 
     means, wrong = f"an array of {wanted} dimensions", (*operand_kind.wrong, 1.5)
+    return dataclasses.replace(operand_kind, take=take, means=means, wrong=wrong, arrays=False)
+
+
+def of_dtypes(accepts: Collection[Any], one: Any, means: str) -> Kind:
+    """The kind of an operand of some dtypes; errors say how it is converted to one of them."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        value = _operand(value, call)
+        of = type_of(value)
+        if of.dtype not in accepts:
+            message = f"{call.operation}: {call.name} has a dtype that it does not take"
+            wanted = ", ".join(sorted(d.name for d in accepts))
+            fix = to_dtype(call.name, of.dtype, one)
+            raise refusal(DTypeError, message, call.operation, f"{call.name} {of}", wanted, fix)
+        return value
+
+    wrong = (*operand_kind.wrong, True)
     return dataclasses.replace(operand_kind, take=take, means=means, wrong=wrong, arrays=False)
 
 
