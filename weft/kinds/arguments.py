@@ -85,8 +85,8 @@ def of_dtypes(accepts: Collection[Any], one: Any, means: str) -> Kind:
             raise refusal(DTypeError, message, call.operation, f"{call.name} {of}", wanted, fix)
         return value
 
-    wrong = (*operand_kind.wrong, True)
-    return dataclasses.replace(operand_kind, take=take, means=means, wrong=wrong, arrays=False)
+    values = {"wrong": (*operand_kind.wrong, True), "right": operand_kind.right.astype(one)}
+    return dataclasses.replace(operand_kind, take=take, means=means, arrays=False, **values)
 
 
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
