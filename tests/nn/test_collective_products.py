@@ -411,7 +411,7 @@ def test_booleans_names_and_explicit_casts_are_refused():
         return nn.gathered_product("sd,df->sf", x, w, name, gathered="s")
 
     x, w = drawn(8, 6), drawn(6, 12)
-    with pytest.raises(DTypeError, match="gathered_product takes numbers"):
+    with pytest.raises(DTypeError, match="gathered_product: booleans have no sums"):
         called(gather, x > 0, w > 0)
     with pytest.raises(UnboundAxisError):
         called(lambda x, w: gather(x, w, "other"), x, w)
