@@ -148,7 +148,7 @@ BAD = [
     (lambda x: moved_by(x, x.shape, 0, np.ones(2), np.ones(1)), ShapeError, "scale"),
     (lambda x: moved_by(x, x.shape, 0, np.ones(1), 1.0), ShapeError, "translation"),
     (lambda x: moved_by(x, x.shape, 0, np.ones(1), np.array([1j])), DTypeError, "translation.real"),
-    (lambda x: moved_by(x, x.shape, 0, [1.0], np.ones(1)), WeftTypeError, r"list \(scale\)"),
+    (lambda x: moved_by(x, x.shape, 0, [1.0], np.ones(1)), WeftTypeError, r"list \(argument 3\)"),
     (lambda x: moved_by(x, x.shape, 0, np.ones(1), np.ones(1), "no"), WeftValueError, "^scale_and"),
     (lambda x: moved_by(x, (5, 8, 2), 0, np.ones(1), np.ones(1)), ShapeError, "keeps its length"),
     (

@@ -80,9 +80,8 @@ def of_dtypes(accepts: Collection[Any], one: Any, means: str) -> Kind:
         of = type_of(value)
         if of.dtype not in accepts:
             message = f"{call.operation}: {call.name} has a dtype that it does not take"
-            wanted = ", ".join(sorted(d.name for d in accepts))
             fix = to_dtype(call.name, of.dtype, one)
-            raise refusal(DTypeError, message, call.operation, f"{call.name} {of}", wanted, fix)
+            raise refusal(DTypeError, message, call.operation, f"{call.name} {of}", means, fix)
         return value
 
     values = {"wrong": (*operand_kind.wrong, True), "right": operand_kind.right.astype(one)}

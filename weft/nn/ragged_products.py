@@ -84,7 +84,9 @@ def _take_numbers(value: Any, call: Arguments) -> RaggedDotDimensionNumbers:
     return RaggedDotDimensionNumbers(take_pairs(numbers, call), ragged, groups)
 
 
-Sizes = Annotated[ArrayLike, of_dtypes(dtypes.INTEGER, dtypes.int32, "the lengths of groups")]
+Sizes = Annotated[
+    ArrayLike, of_dtypes(dtypes.INTEGER, dtypes.int32, "integers, one for each group")
+]
 _rows = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 _numbers_kind = Kind(_take_numbers, "which dimensions", (None, 3, "text"), _rows, plain=NEVER)
 Numbers = Annotated[RaggedDotDimensionNumbers, _numbers_kind]
@@ -418,7 +420,7 @@ def blocks_of(sizes: Any, rows: int, length: int) -> Blocks:
     counts = where(ends > begins, last - first + 1, 0)
     total = cumsum(counts)
     number = iota(np.int32, -(-rows // length) + groups)
-    own = (number[:, None] >= total).sum(1, dtype=np.int32)
+    own = (number[:, None] >= total[None]).sum(1, dtype=np.int32)
     own = min(own, np.int32(groups - 1))
     starts = (first[own] + number - (total - counts)[own]) * length
     return Blocks(own, starts, total[-1], firsts, length)
@@ -480,7 +482,7 @@ def by_sums(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> A
         # Both: a row of another group may have infinite numbers.
         left, right = (where(inside[:, None], x, filled(0, x)) for x in (left, right))
         found = dot_general(left, right, numbers, precision, dtype)
-        total = dynamic_slice_in_dim(made, group, 1) + found
+        total = dynamic_slice_in_dim(made, group, 1) + found[None]
         return dynamic_update_slice_in_dim(made, total, group, 0)
 
     return convert_element_type(fori_loop(np.int32(0), blocks.total, step, made), out.dtype)
