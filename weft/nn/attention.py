@@ -184,10 +184,11 @@ def dot_product_attention(
     found = dot_general(weights, value, (((last,), (1,)), ((0, 1), (0, 2))))
     found = reshape(found, (batch, groups, each, length, width))
     found = reshape(transpose(found, (0, 3, 1, 2, 4)), (batch, length, heads, width))
+    found = squeeze(found, (0,)) if single else found
+    if not return_residual:
+        return found
     sums = reshape(transpose(log(total) + largest, (0, 3, 1, 2)), (batch, length, heads))
-    if single:
-        found, sums = squeeze(found, (0,)), squeeze(sums, (0,))
-    return (found, sums) if return_residual else found
+    return found, squeeze(sums, (0,)) if single else sums
 
 
 def _check_shapes(query: ArrayType, key: ArrayType, value: ArrayType) -> None:
