@@ -361,7 +361,6 @@ def called(function, *args, specs=BLOCKS, **options):
     [
         ("...d,df->...f", "s", WeftValueError, "the spec has the labels of two operands"),
         ("sd,df", "s", WeftValueError, "the spec has the labels of two operands"),
-        (3, "s", WeftValueError, "the spec has the labels of two operands"),
         (
             "sd,df->sf",
             "z",
