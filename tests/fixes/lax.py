@@ -115,7 +115,7 @@ FIXES = [
         error=ShapeError,
     ),
     Fixed(
-        "convert them: sizes.astype('int32')",
+        "convert it first: group_sizes.astype('int32')",
         wrong=lambda: lax.ragged_dot(ROWS, PARTS, jnp.array([1.0, 2.0])),
         fixed=lambda fix: lax.ragged_dot(ROWS, PARTS, jnp.array([1.0, 2.0]).astype("int32")),
         value=np.full((3, 1), 2.0),

@@ -176,7 +176,7 @@ NN = [
         error=DTypeError,
     ),
     Fixed(
-        "convert it first: mask.astype('bool')",
+        "pass mask=mask.astype(bool)",
         wrong=lambda: attend(mask=jnp.array([[1, 0], [1, 1]])),
         fixed=lambda fix: attend(mask=jnp.array([[1, 0], [1, 1]]).astype("bool")),
         value=FIRST,

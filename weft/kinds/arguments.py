@@ -7,7 +7,7 @@ first operand.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.flags import check_flag
+from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import canonical_precision
 from weft.typing import ArrayLike
 
@@ -73,6 +74,22 @@ def of_rank(
     wrong = ([1.0], "text", *[1.5] * (least > 0))
     means = f"an array of {wanted} dimensions"
     return Kind(take, means, wrong, right, False, fixed=fixed, plain=NEVER, together=together)
+
+
+def of_dtypes(accepts: Collection[Any], one: Any, means: str) -> Kind:
+    """The kind of an operand of some dtypes; errors say how it is converted to one of them."""
+
+    def take(value: Any, call: Arguments) -> Any:
+        value = _operand(value, call)
+        of = type_of(value)
+        if of.dtype not in accepts:
+            message = f"{call.operation}: {call.name} has a dtype that it does not take"
+            fix = to_dtype(call.name, of.dtype, one)
+            raise refusal(DTypeError, message, call.operation, f"{call.name} {of}", means, fix)
+        return value
+
+    values = {"wrong": (*operand_kind.wrong, True), "right": operand_kind.right.astype(one)}
+    return dataclasses.replace(operand_kind, take=take, means=means, arrays=False, **values)
 
 
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:

@@ -6,52 +6,160 @@ softmax are computed in float32 at least. A query that may attend to nothing giv
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import operator
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_value, refusal
+from weft.argument_errors import integer_of, invalid_type, invalid_value, refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, api_boundary
-from weft.kinds.checks import check_arrays, check_number, convert
-from weft.kinds.compiled_functions import compiled
+from weft.errors import DTypeError, Fix, ShapeError
+from weft.kinds.arguments import Flag, Mask, of_dtypes, operand_kind
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import check_number, convert
+from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import exp, log
 from weft.ops.elementwise.arithmetic import max as max_
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
-from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import broadcasted_iota, full
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
 from weft.ops.reductions.reduce import largest_below_sum
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape, transpose
+from weft.ops.structural.shape import (
+    broadcast_in_dim,
+    expand_dims,
+    reduce_sum,
+    reshape,
+    squeeze,
+    transpose,
+)
+from weft.typing import ArrayLike
 
 __all__ = ["dot_product_attention"]
 
-Window = tuple[int, int]
+
+# ---- arguments ---------------------------------------------------------------------------------
+
+_SHAPES = "query (B, T, N, H) and key, value (B, S, K, H)"
+
+
+def _wrong(what: str, got: str, wanted: str, use: str = _SHAPES) -> ShapeError:
+    return ShapeError(what, got=got, wanted=wanted, fix=Fix("shapes", f"pass {use}", {}))
+
+
+def _take_vectors(value: Any, call: Arguments) -> Any:
+    value = operand_kind.take(value, call)
+    of = type_of(value)
+    first = call.type if call.position else of
+    if of.ndim not in (3, 4) or of.ndim < first.ndim:
+        problem = f"{call.name} has {of.ndim} dimensions"
+        raise _wrong(problem, f"{call.name} {of}", "4 of each, or 3 of each")
+    if of.dtype not in dtypes.FLOATING or of.dtype != first.dtype:
+        message = f"{call.operation} takes query, key and value of one floating-point dtype"
+        wanted = "float16, bfloat16, float32 or float64, the same for all"
+        one = first.dtype if first.dtype in dtypes.FLOATING else dtypes.default_float()
+        fix = to_dtype(call.name, of.dtype, one)
+        got = f"{call.name} {of}" + f" beside {first}" * (first is not of)
+        raise refusal(DTypeError, message, call.operation, got, wanted, fix)
+    return value
+
+
+def _take_scale(value: Any, call: Arguments) -> float:
+    check_number(value, call.operation, call.name)
+    if type_of(value).dtype in dtypes.COMPLEX:
+        message = f"{call.operation}: {call.name} is a real number"
+        raise invalid_type(message, call.operation, call.name, value, "a real number")
+    return float(value)
+
+
+def _take_window(value: Any, call: Arguments) -> tuple[int, int]:
+    pair = value if isinstance(value, (tuple, list)) else (value, value)
+    numbers = [integer_of(n, call.operation, call.name) for n in pair]
+    if len(numbers) != 2 or min(numbers) < 0:
+        message = f"{call.operation}: {call.name} is how far to the left and to the right"
+        wanted = "an integer of 0 or more, or two"
+        fix = Fix("window", f"pass the two numbers, such as {call.name}=(2, 0)", {})
+        raise invalid_value(message, call.operation, call.name, value, wanted, fix=fix)
+    return numbers[0], numbers[1]
+
+
+def _take_implementation(value: Any, call: Arguments) -> str:
+    if value != "xla":
+        fix = Fix("implementation", "leave it out", {call.name: None})
+        raise unknown_option(call.operation, call.name, value, "None or 'xla'", fix=fix)
+    return "xla"
+
+
+_vectors_kind = dataclasses.replace(
+    operand_kind,
+    take=_take_vectors,
+    means="floating-point numbers of three or four dimensions",
+    wrong=(*operand_kind.wrong, 1.5),
+    right=operand_kind.right.reshape(1, 3, 2, 2),
+    arrays=False,
+)
+Vectors = Annotated[ArrayLike, _vectors_kind]
+_bias_kind = of_dtypes(dtypes.FLOATING, dtypes.float32, "floating-point numbers")
+Bias = Annotated[ArrayLike, _bias_kind]
+Lengths = Annotated[ArrayLike, of_dtypes(dtypes.INTEGER, dtypes.int32, "integers of shape (B,)")]
+Scale = Annotated[float | None, Kind(_take_scale, "a real number, or None", ("text", 1j, [1]))]
+_MEANS = "how far to the left and to the right, an integer for both, or None"
+Window = Annotated[Any, Kind(_take_window, _MEANS, ("text", 0.5, -1, (1, 2, 3)))]
+Implementation = Annotated[str | None, Kind(_take_implementation, "None or 'xla'", ("cudnn", 0.5))]
 
 
 # ---- computing ---------------------------------------------------------------------------------
 # Logits have the dimensions batch, heads of keys, queries per key, T, S.
 
 
-@compiled
-def _attention(
-    *operands: Any, names: tuple[str, ...], scale: float, causal: bool, window: Window | None
-) -> tuple[Any, Any]:
-    """Computes the results, and the logarithms of the sums of exponentials."""
-    given = dict(zip(names, operands, strict=True))
-    query, key, value = given["query"], given["key"], given["value"]
-    batch, length, heads, width = type_of(query).shape
-    keys, groups = type_of(key).shape[1], type_of(key).shape[2]
-    shape = (batch, groups, heads // groups, length, keys)
-    dtype = type_of(query).dtype
-    wide = dtypes.float32 if dtypes.itemsize_bits(dtype) < 32 else dtype
+@array_function
+def dot_product_attention(
+    query: Vectors,
+    key: Vectors,
+    value: Vectors,
+    bias: Bias | None = None,
+    mask: Mask = None,
+    *,
+    scale: Scale = None,
+    is_causal: Flag = False,
+    query_seq_lengths: Lengths | None = None,
+    key_value_seq_lengths: Lengths | None = None,
+    local_window_size: Window = None,
+    implementation: Implementation = None,
+    return_residual: Flag = False,
+) -> Array | tuple[Array, Array]:
+    """softmax(scale * query keyᵀ + bias) value, for several heads.
+
+    query: (B, T, N, H); key, value: (B, S, K, H), of one floating-point dtype; all without B, too.
+    N is a multiple of K: N/K heads of queries share the keys and values of one. The result has the
+    shape and dtype of query. bias: real numbers of shape (B, N, T, S) or 1 in place of any of
+    these. mask: booleans of such a shape; True may be attended to. scale: by default 1/sqrt(H).
+    is_causal: query i attends to keys 0 … i. query_seq_lengths, key_value_seq_lengths: integers of
+    shape (B,); positions beyond them are left out. local_window_size: query i attends to keys from
+    i - left to i + right, an integer for both. A query that may attend to nothing gives zeros.
+    return_residual: whether the logarithm of the sum of exponentials, (B, T, N), is a second
+    result. implementation: None or "xla"; others raise WeftValueError.
+
+    Raises ShapeError, DTypeError and WeftValueError for arguments that do not fit.
+
+    >>> q, kv = jnp.ones((1, 2, 1, 4)), jnp.arange(12.0).reshape(1, 3, 1, 4)
+    >>> print(weft.nn.dot_product_attention(q, kv, kv, is_causal=True)[0, 0, 0])
+    [0. 1. 2. 3.]
+    """
+    single = query.ndim == 3
+    if single:
+        vectors = (query, key, value)
+        query, key, value = (expand_dims(x, (0,)) if x.ndim == 3 else x for x in vectors)
+    _check_shapes(query.type, key.type, value.type)
+    batch, length, heads, width = query.shape
+    keys, groups = key.shape[1], key.shape[2]
     each = heads // groups
+    shape = (batch, groups, each, length, keys)
+    wide = dtypes.float32 if dtypes.itemsize_bits(query.dtype) < 32 else query.dtype
     # Queries, which are fewer, are put in order, so that logits need not be; and XLA would copy
     # logits for a dimension of length 1.
     split = transpose(reshape(query, (batch, length, groups, each, width)), (0, 2, 3, 1, 4))
@@ -59,19 +167,39 @@ def _attention(
     last = len(rows)
     numbers = (((last,), (3,)), ((0, 1), (0, 2)))
     logits = dot_general(reshape(split, (*rows, width)), key, numbers, preferred_element_type=wide)
-    logits = reshape(logits * wide.type(scale), shape)
-    if "bias" in given:
-        logits = logits + convert(_spread(given["bias"], shape), wide)
-    allowed = _allowed(given, shape, causal, window)
+    logits = reshape(logits * (1 / math.sqrt(width) if scale is None else scale), shape)
+    if bias is not None:
+        logits = logits + convert(_spread("bias", bias, shape), wide)
+    masks = [] if mask is None else [_spread("mask", mask, shape)]
+    limits = {
+        "query_seq_lengths": query_seq_lengths,
+        "key_value_seq_lengths": key_value_seq_lengths,
+    }
+    masks += _masks(shape, is_causal, local_window_size, limits)
     # Of keys up to its own place, each query may attend to the first.
-    some = not {"bias", "mask", "query_seq_lengths", "key_value_seq_lengths"} & given.keys()
-    weights, total, largest = _weights(logits, allowed, never_empty=some and window is None)
-    weights = reshape(convert(weights, type_of(value).dtype), (*rows, keys))
+    some = len(masks) == is_causal and bias is None
+    allowed = functools.reduce(operator.and_, masks) if masks else None
+    weights, total, largest = _weights(logits, allowed, never_empty=some)
+    weights = reshape(convert(weights, value.dtype), (*rows, keys))
     found = dot_general(weights, value, (((last,), (1,)), ((0, 1), (0, 2))))
     found = reshape(found, (batch, groups, each, length, width))
     found = reshape(transpose(found, (0, 3, 1, 2, 4)), (batch, length, heads, width))
-    sums = transpose(log(total) + largest, (0, 3, 1, 2))
-    return found, reshape(sums, (batch, length, heads))
+    found = squeeze(found, (0,)) if single else found
+    if not return_residual:
+        return found
+    sums = reshape(transpose(log(total) + largest, (0, 3, 1, 2)), (batch, length, heads))
+    return found, squeeze(sums, (0,)) if single else sums
+
+
+def _check_shapes(query: ArrayType, key: ArrayType, value: ArrayType) -> None:
+    shown = f"query {query}, key {key}, value {value}"
+    if key.shape != value.shape:
+        raise _wrong("key and value differ in shape", shown, "equal shapes")
+    if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
+        raise _wrong("query and key differ in B or H", shown, "equal first and last dimensions")
+    if not key.shape[2] or query.shape[2] % key.shape[2]:
+        problem = "the heads of queries cannot be shared out among those of keys"
+        raise _wrong(problem, shown, "as many heads of queries as of keys, or a multiple")
 
 
 def _weights(logits: Any, allowed: Any, *, never_empty: bool) -> tuple[Any, Any, Any]:
@@ -94,180 +222,36 @@ def _weights(logits: Any, allowed: Any, *, never_empty: bool) -> tuple[Any, Any,
     return weights / broadcast_in_dim(safe, shape, outer), total, largest
 
 
-def _allowed(
-    given: dict[str, Any], shape: tuple[int, ...], causal: bool, window: Window | None
-) -> Any:
-    """The mask of which query may attend to which key; None if each to all."""
-    found = [_spread(given["mask"], shape)] if "mask" in given else []
+def _masks(
+    shape: tuple[int, ...], causal: bool, window: tuple[int, int] | None, limits: dict[str, Any]
+) -> list[Any]:
+    """Which query may attend to which key by their places."""
     rows, columns = (broadcasted_iota(dtypes.int32, shape, dim) for dim in (3, 4))
-    if causal:
-        found.append(rows >= columns)
+    found = [rows >= columns] if causal else []
     if window is not None:
         left, right = window
         found += [rows <= columns + left, rows >= columns - right]
-    for name, places in (("query_seq_lengths", rows), ("key_value_seq_lengths", columns)):
-        if name in given:
-            lengths = convert(given[name], dtypes.int32)
+    for places, (name, lengths) in zip((rows, columns), limits.items(), strict=True):
+        if lengths is not None:
+            if lengths.shape != shape[:1]:
+                raise _unfit(name, lengths, f"{shape[:1]}")
+            lengths = convert(lengths, dtypes.int32)
             found.append(places < broadcast_in_dim(lengths, shape, (0,)))
-    return functools.reduce(operator.and_, found) if found else None
+    return found
 
 
-def _spread(x: Any, shape: tuple[int, ...]) -> Any:
+def _unfit(name: str, x: Any, wanted: str) -> ShapeError:
+    use = f"a {name} of shape {wanted}"
+    return _wrong(f"{name} does not fit", f"{name} {x.type}", f"shape {wanted}", use)
+
+
+def _spread(name: str, x: Any, shape: tuple[int, ...]) -> Any:
     """A bias or mask of shape (batch, heads, T, S), some of them 1, repeated to the logits."""
     batch, groups, each, length, keys = shape
-    own = type_of(x).shape
+    whole, own = (batch, groups * each, length, keys), (1,) * (4 - x.ndim) + x.shape
+    if x.ndim > 4 or any(n not in (1, m) for n, m in zip(own, whole, strict=True)):
+        raise _unfit(name, x, f"{whole}, or 1 in place of any")
     heads = (groups, each) if own[1] != 1 else (1, 1)
     split = (own[0], *heads, own[2], own[3])
     kept = tuple(d for d in range(5) if split[d] == shape[d])
     return broadcast_in_dim(reshape(x, tuple(split[d] for d in kept)), shape, kept)
-
-
-@api_boundary
-def dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
-    *,
-    scale: float | None = None,
-    is_causal: bool = False,
-    query_seq_lengths: Any = None,
-    key_value_seq_lengths: Any = None,
-    local_window_size: int | tuple[int, int] | None = None,
-    implementation: str | None = None,
-    return_residual: bool = False,
-) -> Array | tuple[Array, Array]:
-    """softmax(scale * query keyᵀ + bias) value, for several heads.
-
-    query: (B, T, N, H); key, value: (B, S, K, H), of one floating-point dtype; all without B, too.
-    N is a multiple of K: N/K heads of queries share the keys and values of one. The result has the
-    shape and dtype of query. bias: real numbers of shape (B, N, T, S) or 1 in place of any of
-    these. mask: booleans of such a shape; True may be attended to. scale: by default 1/sqrt(H).
-    is_causal: query i attends to keys 0 … i. query_seq_lengths, key_value_seq_lengths: integers of
-    shape (B,); positions beyond them are left out. local_window_size: query i attends to keys from
-    i - left to i + right, an integer for both. A query that may attend to nothing gives zeros.
-    return_residual: whether the logarithm of the sum of exponentials, (B, T, N), is a second
-    result. implementation: None or "xla"; others raise WeftValueError.
-
-    Raises ShapeError, DTypeError and WeftValueError for arguments that do not fit.
-
-    >>> q, kv = jnp.ones((1, 2, 1, 4)), jnp.arange(12.0).reshape(1, 3, 1, 4)
-    >>> print(weft.nn.dot_product_attention(q, kv, kv, is_causal=True)[0, 0, 0])
-    [0. 1. 2. 3.]
-    """
-    _check_options(scale, is_causal, return_residual, implementation)
-    check_arrays("dot_product_attention", query, key, value)
-    single = type_of(query).ndim == 3
-    arrays = {"query": query, "key": key, "value": value}
-    if single:
-        arrays = {
-            name: reshape(x, (1, *type_of(x).shape)) if type_of(x).ndim == 3 else x
-            for name, x in arrays.items()
-        }
-    _check_operands({name: type_of(x) for name, x in arrays.items()})
-    lengths = {"query": query_seq_lengths, "key_value": key_value_seq_lengths}
-    more = {"bias": bias, "mask": mask}
-    more |= {f"{name}_seq_lengths": x for name, x in lengths.items()}
-    arrays |= _optional(arrays, {name: x for name, x in more.items() if x is not None})
-    width = type_of(query).shape[-1]
-    found, sums = _attention(
-        *arrays.values(),
-        names=tuple(arrays),
-        scale=1 / math.sqrt(width) if scale is None else float(scale),
-        causal=bool(is_causal),
-        window=_window(local_window_size),
-    )
-    if single:
-        found, sums = (reshape(x, type_of(x).shape[1:]) for x in (found, sums))
-    return (found, sums) if return_residual else found
-
-
-def _check_options(scale: Any, is_causal: Any, return_residual: Any, implementation: Any) -> None:
-    if scale is not None:
-        check_number(scale, "dot_product_attention", "scale")
-    check_flags("dot_product_attention", is_causal=is_causal, return_residual=return_residual)
-    if implementation not in (None, "xla"):
-        message = f"dot_product_attention has no implementation {implementation!r}"
-        wanted = "None or 'xla'"
-        fix = Fix("implementation", "leave it out", {"implementation": None})
-        raise invalid_value(
-            message, "dot_product_attention", "implementation", implementation, wanted, fix=fix
-        )
-
-
-def _wrong(
-    what: str, got: str, wanted: str, use: str = "query (B, T, N, H) and key, value (B, S, K, H)"
-) -> ShapeError:
-    message = f"dot_product_attention: {what}"
-    fix = Fix("shapes", f"pass {use}", {})
-    return refusal(ShapeError, message, "dot_product_attention", got, wanted, fix)
-
-
-def _check_operands(types: dict[str, ArrayType]) -> None:
-    query, key, value = types["query"], types["key"], types["value"]
-    shown = ", ".join(f"{name} {of}" for name, of in types.items())
-    for name, of in types.items():
-        if of.ndim != 4:
-            raise _wrong(f"{name} has {of.ndim} dimensions", shown, "4 of each, or 3 of each")
-        if of.dtype not in dtypes.FLOATING or of.dtype != query.dtype:
-            message = "dot_product_attention takes query, key and value of one floating-point dtype"
-            wanted = "float16, bfloat16, float32 or float64, the same for all"
-            one = query.dtype if query.dtype in dtypes.FLOATING else dtypes.default_float()
-            fix = to_dtype(name, of.dtype, one)
-            raise refusal(DTypeError, message, "dot_product_attention", shown, wanted, fix)
-    if key.shape != value.shape:
-        raise _wrong("key and value differ in shape", shown, "equal shapes")
-    if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
-        raise _wrong("query and key differ in B or H", shown, "equal first and last dimensions")
-    if not key.shape[2] or query.shape[2] % key.shape[2]:
-        problem = "the heads of queries cannot be shared out among those of keys"
-        raise _wrong(problem, shown, "as many heads of queries as of keys, or a multiple")
-
-
-_ACCEPTED = {"bias": dtypes.FLOATING, "mask": dtypes.BOOLEAN}
-
-
-def _optional(arrays: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Checks bias, mask and lengths, which have four dimensions or one."""
-    batch, length, heads, _ = type_of(arrays["query"]).shape
-    full_shape = (batch, heads, length, type_of(arrays["key"]).shape[1])
-    found = {}
-    for name, x in more.items():
-        check_arrays("dot_product_attention", x)
-        of = type_of(x)
-        accepts = _ACCEPTED.get(name, dtypes.INTEGER)
-        if of.dtype not in accepts:
-            message = f"dot_product_attention: {name} has a dtype that it does not take"
-            wanted = ", ".join(sorted(d.name for d in accepts))
-            one = {"bias": dtypes.float32, "mask": dtypes.bool_}.get(name, dtypes.int32)
-            fix = to_dtype(name, of.dtype, one)
-            got = f"{name} {of}"
-            raise refusal(DTypeError, message, "dot_product_attention", got, wanted, fix)
-        if name in ("bias", "mask"):
-            shape = (1,) * (4 - of.ndim) + of.shape
-            fits = len(shape) == 4 and all(
-                n in (1, m) for n, m in zip(shape, full_shape, strict=True)
-            )
-            wanted = f"{full_shape}, or 1 in place of any"
-        else:
-            shape, fits, wanted = of.shape, of.shape == (batch,), f"{(batch,)}"
-        if not fits:
-            use = f"a {name} of shape {wanted}"
-            raise _wrong(f"{name} does not fit", f"{name} {of}", f"shape {wanted}", use)
-        found[name] = reshape(x, shape)
-    return found
-
-
-def _window(size: Any) -> Window | None:
-    if size is None:
-        return None
-    operation = "dot_product_attention"
-    pair: Sequence[Any] = size if isinstance(size, (tuple, list)) else (size, size)
-    numbers = [integer_of(n, operation, "local_window_size") for n in pair]
-    if len(numbers) != 2 or min(numbers) < 0:
-        message = f"{operation}: local_window_size is how far to the left and to the right"
-        wanted = "an integer of 0 or more, or two"
-        fix = Fix("window", "pass the two numbers, such as local_window_size=(2, 0)", {})
-        raise invalid_value(message, operation, "local_window_size", size, wanted, fix=fix)
-    return numbers[0], numbers[1]

@@ -11,39 +11,89 @@ Inference", 2022 (https://arxiv.org/abs/2211.05102), build the layers of a trans
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from math import prod
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_dtype, refusal
 from weft.arrays.array import Array
 from weft.core.axes import bound_axis
 from weft.core.types import type_of
 from weft.dtype_kinds import is_boolean
-from weft.errors import AxisError, Fix, ShapeError, WeftValueError, api_boundary
-from weft.kinds.checks import check_arrays, convert
-from weft.kinds.numbers import promote_operands
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
+from weft.kinds.arguments import NEVER, Flag, Precision, promoted_kind
+from weft.kinds.array_function import python_function
+from weft.kinds.checks import convert
+from weft.kinds.kind import Arguments, Kind
 from weft.nn.collective_product_steps import ProductTerm, Ring, gathering, lengths_of, scattering
 from weft.numpy.einsum import parse, sum_out, without_repeats
-from weft.numpy.linear_algebra import preferred_dtype
+from weft.numpy.linear_algebra import Preferred
 from weft.ops.collectives.all_reduce import made_varying
 from weft.ops.collectives.named_axes import Names, axis_names, axis_sizes_of, same_along
-from weft.ops.flags import check_flags
-from weft.typing import ArrayLike, DTypeLike
+from weft.typing import ArrayLike
 
 
-@api_boundary
+def _wrong_spec(message: str, spec: Any, fix: Fix) -> WeftValueError:
+    wanted = "labels of two operands and of the result, as in 'sd,df->sf'"
+    return WeftValueError(message, got=f"spec={spec!r}", wanted=wanted, fix=fix)
+
+
+def _take_spec(value: Any, call: Arguments) -> str:
+    text = value.replace(" ", "") if isinstance(value, str) else ""
+    if not re.fullmatch(r"[a-zA-Z]*,[a-zA-Z]*->[a-zA-Z]*", text):
+        message = "the spec has the labels of two operands and, behind '->', of the result"
+        fix = Fix("spec", "write, for example, 'sd,df->sf'", {"spec": "sd,df->sf"})
+        raise _wrong_spec(message, value, fix)
+    return text
+
+
+def _take_label(value: Any, call: Arguments) -> str:
+    spec, argument = call["spec"], call.name
+    left, right, out = re.split(",|->", spec)
+    where, labels = ("the first operand", left) if argument == "gathered" else ("the result", out)
+    if not isinstance(value, str) or len(value) != 1 or labels.count(value) != 1:
+        message = f"{argument}={value!r} is no label that {where} has once"
+        once = next((label for label in labels if labels.count(label) == 1), None)
+        text = f"pass the label of a dimension of {where}"
+        use = {} if once is None else {argument: once}
+        fix = Fix(argument, text + (f", for example {argument}={once!r}" if use else ""), use)
+        raise _wrong_spec(message, spec, fix)
+    if value not in right + out:
+        message = f"neither the second operand nor the result has the gathered label {value!r}"
+        fix = Fix("psum", "sum over it first, and then over the axis: lax.psum(x.sum(...), ...)")
+        raise _wrong_spec(message, spec, fix)
+    return value
+
+
+_spec_kind = Kind(_take_spec, "labels, as in 'sd,df->sf'", (3, "text"), "sd,df->sf", plain=NEVER)
+Spec = Annotated[str, _spec_kind]
+_label_kind = Kind(_take_label, "the label of a dimension", (3, "z"), "s", plain=NEVER)
+Label = Annotated[str, _label_kind]
+_names_kind = Kind(
+    lambda value, call: axis_names(call.operation, value),
+    "an axis of a mesh or of `vmap`, or several",
+    (("i", "i"),),
+    "i",
+    plain=NEVER,
+)
+AxisNames = Annotated[Any, _names_kind]
+# Arrays keep their dtypes.
+_factor_kind = dataclasses.replace(promoted_kind, together=lambda operation, values: values)
+Factor = Annotated[ArrayLike, _factor_kind]
+
+
+@python_function
 def gathered_product(
-    spec: str,
-    x: ArrayLike,
-    w: ArrayLike,
-    axis_name: Any,
+    spec: Spec,
+    x: Factor,
+    w: Factor,
+    axis_name: AxisNames,
     *,
-    gathered: str,
-    bidirectional: bool = False,
-    precision: Any = None,
-    preferred_element_type: DTypeLike | None = None,
+    gathered: Label,
+    bidirectional: Flag = False,
+    precision: Precision = None,
+    preferred_element_type: Preferred = None,
 ) -> Array:
     """`einsum(spec, all_gather(x), w)`, where each transfer may run beside a product.
 
@@ -72,26 +122,21 @@ def gathered_product(
     >>> np.array_equal(product(x, w), x @ w)
     True
     """
-    check_flags("gathered_product", bidirectional=bidirectional)
-    read = _read("gathered_product", spec, x, w, axis_name, gathered, preferred_element_type)
-    x, w = read.operands
-    if read.size == 1:
-        return read.term.product(x, w, precision, read.term.dtype)
-    ring = Ring(gathered, read.names, read.size, bidirectional, precision)
-    return gathering(ring, (read.term,), x, w)[0]
+    ring = Ring(gathered, axis_name, prod(axis_sizes_of(axis_name)), bidirectional, precision)
+    return _product(ring, spec, x, w, preferred_element_type)
 
 
-@api_boundary
+@python_function
 def scattered_product(
-    spec: str,
-    x: ArrayLike,
-    w: ArrayLike,
-    axis_name: Any,
+    spec: Spec,
+    x: Factor,
+    w: Factor,
+    axis_name: AxisNames,
     *,
-    scattered: str,
-    bidirectional: bool = False,
-    precision: Any = None,
-    preferred_element_type: DTypeLike | None = None,
+    scattered: Label,
+    bidirectional: Flag = False,
+    precision: Precision = None,
+    preferred_element_type: Preferred = None,
 ) -> Array:
     """`psum_scatter(einsum(spec, x, w))`, where each transfer may run beside a product.
 
@@ -120,47 +165,34 @@ def scattered_product(
     >>> np.array_equal(product(x, w), x @ w)
     True
     """
-    check_flags("scattered_product", bidirectional=bidirectional)
-    read = _read("scattered_product", spec, x, w, axis_name, scattered, preferred_element_type)
-    x, w = read.operands
-    if read.size == 1:
-        return read.term.product(x, w, precision, read.term.dtype)
-    ring = Ring(scattered, read.names, read.size, bidirectional, precision)
-    return scattering(ring, (read.term,), x, w)
+    ring = Ring(scattered, axis_name, prod(axis_sizes_of(axis_name)), bidirectional, precision)
+    return _product(ring, spec, x, w, preferred_element_type, scatters=True)
 
 
-class ProductCall(NamedTuple):
-    """What a call says: operands that have each label once, and vary along the same mesh axes."""
-
-    term: ProductTerm
-    operands: tuple[Any, Any]
-    names: Names
-    size: int
-
-
-def _read(
-    operation: str, spec: Any, x: Any, w: Any, axis_name: Any, letter: Any, preferred: Any
-) -> ProductCall:
-    check_arrays(operation, x, w)
-    names = axis_names(operation, axis_name)
-    count = prod(axis_sizes_of(names))
-    values, dtype = _one_kind(operation, promote_operands(operation, x, w), preferred)
-    is_gathered = operation == "gathered_product"
-    _check_letter(operation, spec, letter)
-    left, right, out = _labels(operation, spec, letter, values, count if is_gathered else 1)
-    if not is_gathered:
+def _product(
+    ring: Ring, spec: str, x: Any, w: Any, preferred: Any, *, scatters: bool = False
+) -> Any:
+    """The product in steps around a ring, of operands that have each label once, and vary along the
+    same mesh axes."""
+    names, count = ring.names, ring.size
+    values, dtype = _one_kind((x, w), preferred)
+    left, right, out = _labels(spec, ring.letter, values, 1 if scatters else count)
+    if scatters:
         _check_sum(values, names)
-        length = lengths_of([(ProductTerm(left, right, out, dtype), *values)])[letter]
-        _check_divides(letter, length, count)
+        length = lengths_of([(ProductTerm(left, right, out, dtype), *values)])[ring.letter]
+        _check_divides(ring.letter, length, count)
     everywhere = frozenset(names).union(*(type_of(value).varying for value in values))
     axes = tuple(sorted((n for n in everywhere if bound_axis(n).mesh is not None), key=str))
-    x, w = (made_varying(operation, value, axes) for value in values)
+    x, w = (made_varying(None, value, axes) for value in values)
     x, left = sum_out(*without_repeats(x, left), set(right + out))
     w, right = sum_out(*without_repeats(w, right), set(left + out))
-    return ProductCall(ProductTerm(left, right, out, dtype), (x, w), names, count)
+    term = ProductTerm(left, right, out, dtype)
+    if count == 1:
+        return term.product(x, w, ring.precision, dtype)
+    return scattering(ring, (term,), x, w) if scatters else gathering(ring, (term,), x, w)[0]
 
 
-def _one_kind(operation: str, values: Any, preferred: Any) -> tuple[tuple[Any, ...], Any]:
+def _one_kind(values: tuple[Any, ...], preferred: Any) -> tuple[tuple[Any, ...], Any]:
     """Operands that are all real, all complex or all integers, and the dtype of their product.
 
     So a cotangent may be converted to the dtype of its primal as it is. Among real dtypes, each
@@ -168,52 +200,20 @@ def _one_kind(operation: str, values: Any, preferred: Any) -> tuple[tuple[Any, .
     """
     dtype, _ = dtypes.promote(*((type_of(v).dtype, type_of(v).weak_type) for v in values))
     if is_boolean(dtype):
-        message, takes = f"{operation} takes numbers", "numbers"
         fix = Fix("convert", "convert the operands: x.astype('int32')", {"dtype": "int32"})
-        raise invalid_dtype(message, operation, "an operand", type_of(values[0]), takes, fix)
-    result = dtype if preferred is None else preferred_dtype(preferred)
+        got = f"an operand of type {type_of(values[0])}"
+        raise DTypeError("booleans have no sums", got=got, wanted="numbers", fix=fix)
+    result = preferred or dtype
     if len({dtypes.common_kind(d) for d in (result, *(type_of(v).dtype for v in values))}) > 1:
         common = dtypes.promote_types(dtype, result)
         values = tuple(convert(v, common) for v in values)
-    return tuple(values), result
+    return values, result
 
 
-def _wrong_spec(operation: str, message: str, spec: Any, fix: Fix) -> WeftValueError:
-    wanted = "labels of two operands and of the result, as in 'sd,df->sf'"
-    got = f"spec={spec!r}"
-    return refusal(WeftValueError, f"{operation}: {message}", operation, got, wanted, fix)
-
-
-def _check_letter(operation: str, spec: Any, letter: Any) -> None:
-    """Raises WeftValueError unless the spec has two operands and a result, and they the label."""
-    example = Fix("spec", "write, for example, 'sd,df->sf'", {"spec": "sd,df->sf"})
-    text = spec.replace(" ", "") if isinstance(spec, str) else ""
-    if not re.fullmatch(r"[a-zA-Z]*,[a-zA-Z]*->[a-zA-Z]*", text):
-        message = "the spec has the labels of two operands and, behind '->', of the result"
-        raise _wrong_spec(operation, message, spec, example)
-    left, right, out = re.split(",|->", text)
-    argument, where, labels = ("gathered", "the first operand", left)
-    if operation == "scattered_product":
-        argument, where, labels = ("scattered", "the result", out)
-    if not isinstance(letter, str) or len(letter) != 1 or labels.count(letter) != 1:
-        message = f"{argument}={letter!r} is no label that {where} has once"
-        once = next((label for label in labels if labels.count(label) == 1), None)
-        text = f"pass the label of a dimension of {where}"
-        use = {} if once is None else {argument: once}
-        fix = Fix(argument, text + (f", for example {argument}={once!r}" if use else ""), use)
-        raise _wrong_spec(operation, message, spec, fix)
-    if letter not in right + out:
-        message = f"neither the second operand nor the result has the gathered label {letter!r}"
-        fix = Fix("psum", "sum over it first, and then over the axis: lax.psum(x.sum(...), ...)")
-        raise _wrong_spec(operation, message, spec, fix)
-
-
-def _labels(
-    operation: str, spec: str, letter: str, values: tuple[Any, ...], count: int
-) -> tuple[str, str, str]:
+def _labels(spec: str, letter: str, values: tuple[Any, ...], count: int) -> tuple[str, str, str]:
     """The labels of operands and result. Raises ShapeError if lengths differ, 1 included."""
     x, w = (type_of(value) for value in values)
-    first, second, _ = re.split(",|->", spec.replace(" ", ""))
+    first, second, _ = re.split(",|->", spec)
     whole = tuple(
         n * count if label == letter else n for n, label in zip(x.shape, first, strict=False)
     )
@@ -221,12 +221,11 @@ def _labels(
     for label, length in zip(second, w.shape, strict=False):
         if lengths.setdefault(label, length) != length:
             gathered = f", gathered from {count} devices" if count > 1 and label == letter else ""
-            message = f"{operation}: the label {label!r} stands for two lengths"
+            message = f"the label {label!r} stands for two lengths"
             got = f"{lengths[label]} in the first operand{gathered}, and {length} in the second"
-            fix = Fix(
-                "shapes", f"pass operands that have one length for {label!r}; none is repeated"
-            )
-            raise refusal(ShapeError, message, operation, got, "one length per label", fix)
+            text = f"pass operands that have one length for {label!r}; none is repeated"
+            wanted = "one length per label"
+            raise ShapeError(message, got=got, wanted=wanted, fix=Fix("shapes", text))
     (left, right), out = parse(spec, (whole + x.shape[len(first) :], w.shape))
     return left, right, out
 
@@ -238,18 +237,16 @@ def _check_sum(values: tuple[Any, ...], names: Names) -> None:
         return
     found = tuple(name for name in names if name in same)
     axes = repr(found[0]) if len(found) == 1 else repr(found)
-    operation = "scattered_product"
-    message = f"{operation} over {axes} of operands that are equal on all devices along {axes}"
+    message = f"the sum is over {axes}, of operands that are equal on all devices along {axes}"
     got = f"{type_of(values[0])} and {type_of(values[1])}, which do not vary along {axes}"
     text = f"if a sum of equal copies is meant, pass lax.pbroadcast(x, {axes})"
     fix = Fix("pbroadcast", text, {"axes": found})
-    raise refusal(AxisError, message, operation, got, "operands of which one varies", fix)
+    raise AxisError(message, got=got, wanted="operands of which one varies", fix=fix)
 
 
 def _check_divides(letter: str, length: int, count: int) -> None:
     if length % count:
-        operation = "scattered_product"
-        message = f"{operation}: the dimension {letter!r} does not split into {count} equal parts"
+        message = f"the dimension {letter!r} does not split into {count} equal parts"
         got, wanted = f"length {length} for {count} devices", f"a multiple of {count}"
         fix = Fix("pad", f"pad the dimension to a multiple of {count}", {"multiple": count})
-        raise refusal(ShapeError, message, operation, got, wanted, fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)

@@ -12,33 +12,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from weft import dtypes
 from weft.api.vmap import vmap
-from weft.argument_errors import integers_of, refuse_sharding
+from weft.argument_errors import integers_of, invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as loop_map
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
-from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError, api_boundary
+from weft.core.types import ArrayType, type_of
+from weft.errors import ShapeError
 from weft.interpreters.staging import rebuild
+from weft.kinds.arguments import NEVER, NoSharding, Operand, Precision, of_dtypes, refused
+from weft.kinds.array_function import array_function
+from weft.kinds.kind import Arguments, Kind
+from weft.nn.scaled_products import take_pairs
+from weft.numpy.choosing import where
+from weft.numpy.elementwise import filled
+from weft.numpy.linear_algebra import Preferred
 from weft.ops.declare import primitive, result_type
-from weft.ops.elementwise.arithmetic import add, div, ge, gt, lt, min, mul, sub
-from weft.ops.elementwise.bits import bitwise_and
+from weft.ops.elementwise.arithmetic import div, max, min
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_update_slice_in_dim
 from weft.ops.operand_errors import unfit
 from weft.ops.products.dot import (
-    canonical_element_type,
     canonical_precision,
     dot_general,
+    from_front,
     narrowed,
     product_dtype,
     rest,
@@ -47,7 +52,7 @@ from weft.ops.reductions.cumulative import cumsum
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reduce_sum, reshape, transpose
 from weft.ops.structural.tangents import add_tangents
-from weft.typing import ArrayLike, DTypeLike
+from weft.typing import ArrayLike
 
 
 class RaggedDotDimensionNumbers(NamedTuple):
@@ -62,14 +67,42 @@ class RaggedDotDimensionNumbers(NamedTuple):
     rhs_group_dimensions: Sequence[int]
 
 
+def _take_numbers(value: Any, call: Arguments) -> RaggedDotDimensionNumbers:
+    try:
+        numbers = value.dot_dimension_numbers
+        parts = (value.lhs_ragged_dimensions, value.rhs_group_dimensions)
+    except AttributeError:
+        message, wanted = (
+            f"{call.operation}: {call.name} says what is what",
+            "RaggedDotDimensionNumbers",
+        )
+        raise invalid_type(message, call.operation, call.name, value, wanted) from None
+    ragged, groups = (integers_of(dims, call.operation, call.name) for dims in parts)
+    if len(ragged) != 1:
+        got = f"lhs_ragged_dimensions={ragged}"
+        raise ShapeError("there is one ragged dimension of lhs", got=got, wanted="one dimension")
+    return RaggedDotDimensionNumbers(take_pairs(numbers, call), ragged, groups)
+
+
+Sizes = Annotated[
+    ArrayLike, of_dtypes(dtypes.INTEGER, dtypes.int32, "integers, one for each group")
+]
+_rows = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+_numbers_kind = Kind(_take_numbers, "which dimensions", (None, 3, "text"), _rows, plain=NEVER)
+Numbers = Annotated[RaggedDotDimensionNumbers, _numbers_kind]
+_use = "pass the groups, and the rows, that are to be computed"
+GroupOffset = Annotated[None, refused("all groups are computed", _use)]
+
+
+@array_function
 def ragged_dot(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    group_sizes: ArrayLike,
-    precision: Any = None,
-    preferred_element_type: DTypeLike | None = None,
-    group_offset: ArrayLike | None = None,
-    out_sharding: Any = None,
+    lhs: Operand,
+    rhs: Operand,
+    group_sizes: Sizes,
+    precision: Precision = None,
+    preferred_element_type: Preferred = None,
+    group_offset: GroupOffset = None,
+    out_sharding: NoSharding = None,
 ) -> Array:
     """The product of each group of rows of `lhs` (m, k) with a matrix of its own, `rhs` (g, k, n).
 
@@ -86,26 +119,23 @@ def ragged_dot(
            [30.],
            [30.]], dtype=float32)
     """
-    numbers = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
-    for x, ndim, what in ((lhs, 2, "(m, k)"), (rhs, 3, "(g, k, n)"), (group_sizes, 1, "(g,)")):
-        if type_of(user_value(x)).ndim != ndim:
-            types = [type_of(user_value(value)) for value in (lhs, rhs, group_sizes)]
-            takes = "arrays of shapes (m, k), (g, k, n) and (g,)"
-            raise unfit(ShapeError, "ragged_dot", takes, types, f"{ndim} dimensions: {what}")
-    how = (precision, preferred_element_type, group_offset, out_sharding)
-    return ragged_dot_general(lhs, rhs, group_sizes, numbers, *how)
+    if (lhs.ndim, rhs.ndim, group_sizes.ndim) != (2, 3, 1):
+        got = f"lhs {lhs.type}, rhs {rhs.type}, group_sizes {group_sizes.type}"
+        wanted = "arrays of shapes (m, k), (g, k, n) and (g,)"
+        raise ShapeError("a group of rows has a matrix of its own", got=got, wanted=wanted)
+    return ragged_dot_general(lhs, rhs, group_sizes, _rows, precision, preferred_element_type)
 
 
-@api_boundary
+@array_function
 def ragged_dot_general(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    group_sizes: ArrayLike,
-    ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
-    precision: Any = None,
-    preferred_element_type: DTypeLike | None = None,
-    group_offset: ArrayLike | None = None,
-    out_sharding: Any = None,
+    lhs: Operand,
+    rhs: Operand,
+    group_sizes: Sizes,
+    ragged_dot_dimension_numbers: Numbers,
+    precision: Precision = None,
+    preferred_element_type: Preferred = None,
+    group_offset: GroupOffset = None,
+    out_sharding: NoSharding = None,
 ) -> Array:
     """`dot_general` where one dimension of `lhs` is divided into consecutive groups.
 
@@ -125,28 +155,14 @@ def ragged_dot_general(
     <BLANKLINE>
            [[2.]]], dtype=float32)
     """
-    if group_offset is not None:
-        raise WeftNotImplementedError(
-            "ragged_dot computes all groups: it takes no group_offset",
-            operation="ragged_dot",
-            got="group_offset",
-            wanted="group_offset=None",
-            fix=Fix("slice", "pass the groups, and the rows, that are to be computed"),
-        )
-    refuse_sharding("ragged_dot_general", out_sharding)
-    x, w, sizes = map(user_value, (lhs, rhs, group_sizes))
-    if type_of(sizes).dtype not in dtypes.INTEGER:
-        fix = Fix("convert", "convert them: sizes.astype('int32')")
-        takes = "group sizes of integers"
-        raise unfit(DTypeError, "ragged_dot", takes, [type_of(sizes)], "i32[g]", fix)
-    plan = planned(type_of(x), type_of(w), ragged_dot_dimension_numbers)
+    plan = planned(lhs, rhs, ragged_dot_dimension_numbers)
     how = {
         "precision": canonical_precision(precision, "ragged_dot"),
-        "preferred_element_type": canonical_element_type(preferred_element_type),
+        "preferred_element_type": preferred_element_type,
     }
     if plan.kind == "batch":
-        return dot_general(x, w, plan.numbers, **how)
-    return grouped(plan, x, w, sizes, how)
+        return dot_general(lhs, rhs, plan.numbers, **how)
+    return grouped(plan, lhs, rhs, group_sizes, how)
 
 
 class Plan(NamedTuple):
@@ -164,30 +180,27 @@ class Plan(NamedTuple):
     after: tuple[int, ...]
 
 
-def planned(lhs: ArrayType, rhs: ArrayType, numbers: RaggedDotDimensionNumbers) -> Plan:
+def planned(lhs: Any, rhs: Any, numbers: RaggedDotDimensionNumbers) -> Plan:
     """The plan of a product. Raises ShapeError for dimensions that do not belong together."""
-    (contract_l, contract_r), (batch_l, batch_r) = (
-        tuple(tuple(int(d) for d in dims) for dims in pair)
-        for pair in numbers.dot_dimension_numbers
-    )
+    ((contract_l, contract_r), (batch_l, batch_r)), ragged, groups = numbers
+    contract_l, batch_l, (place,) = (from_front(d, lhs.ndim) for d in (contract_l, batch_l, ragged))
+    contract_r, batch_r, groups = (from_front(d, rhs.ndim) for d in (contract_r, batch_r, groups))
     whole = ((contract_l, contract_r), (batch_l, batch_r))
-    ragged = integers_of(
-        numbers.lhs_ragged_dimensions, "ragged_dot_general", "the ragged dimension"
-    )
-    groups = integers_of(numbers.rhs_group_dimensions, "ragged_dot_general", "the group dimension")
-    if len(ragged) != 1:
-        takes = "one ragged dimension of lhs"
-        raise unfit(ShapeError, "ragged_dot_general", takes, [ragged], "one dimension")
-    (place,) = ragged
     kept = rest(lhs.ndim, contract_l, batch_l)
     kind = "batch" if place in batch_l else "sums" if place in contract_l else "rows"
     if len(groups) != (kind == "rows"):
-        takes = (
-            "one group dimension of rhs, where the ragged one is not summed and no batch, or none"
+        message = (
+            "rhs has one dimension of groups where the result has the ragged one, or else none"
         )
-        raise unfit(
-            ShapeError, "ragged_dot_general", takes, [groups], f"for {kind}: {kind == 'rows':d}"
-        )
+        wanted = "one" if kind == "rows" else "none"
+        raise ShapeError(message, got=f"rhs_group_dimensions={groups}", wanted=wanted)
+    for left, right in whole:
+        if kind != "batch" and lengths(lhs, left) != lengths(rhs, right):
+            got, wanted = (
+                f"{lhs.type} and {rhs.type}",
+                f"dimensions {left} of lhs like {right} of rhs",
+            )
+            raise ShapeError("paired dimensions have equal lengths", got=got, wanted=wanted)
     own = {"batch": batch_l, "sums": contract_l, "rows": kept}[kind]
     at = own.index(place)
     return Plan(kind, whole, place, groups[0] if groups else None, own[:at], own[at + 1 :])
@@ -195,8 +208,7 @@ def planned(lhs: ArrayType, rhs: ArrayType, numbers: RaggedDotDimensionNumbers) 
 
 def lengths(x: Any, dims: Sequence[int]) -> tuple[int, ...]:
     """The lengths of some dimensions."""
-    shape = type_of(x).shape
-    return tuple([shape[d] for d in dims])
+    return tuple([x.shape[d] for d in dims])
 
 
 def arranged(x: Any, *dims: Sequence[int]) -> Any:
@@ -208,66 +220,41 @@ def arranged(x: Any, *dims: Sequence[int]) -> Any:
 def grouped(plan: Plan, lhs: Any, rhs: Any, sizes: Any, how: dict[str, Any]) -> Any:
     """The product by plan, as ragged products of matrices, mapped over batches."""
     (contract_l, contract_r), (batch_l, batch_r) = plan.numbers
-    kept = rest(type_of(lhs).ndim, contract_l, batch_l)
+    kept = rest(lhs.ndim, contract_l, batch_l)
     before, after = plan.before, plan.after
     batch, outer, inner = lengths(lhs, batch_l), lengths(lhs, before), prod(lengths(lhs, after))
-    repeated_sizes = spread_sizes(sizes, (*batch, *outer), lhs, rhs, plan)
-    counts = mul(repeated_sizes, np.asarray(inner, type_of(sizes).dtype)[()])
+    counts = spread_sizes(sizes, (*batch, *outer), rhs, plan) * inner
     if plan.kind == "rows":
         assert plan.group is not None
         group = (plan.group,)
-        columns = rest(type_of(rhs).ndim, contract_r, batch_r, group)
+        columns = rest(rhs.ndim, contract_r, batch_r, group)
         x = arranged(lhs, batch_l, before, (plan.ragged, *after), contract_l)
         w = arranged(rhs, batch_r, group, contract_r, columns)
-        check_contracted(lhs, rhs, contract_l, contract_r, batch_l, batch_r)
         out = mapped_product(x, w, counts, rows_too=False, kind="rows", how=how)
         shape = (*batch, *outer, *lengths(lhs, (plan.ragged, *after)), *lengths(rhs, columns))
         # Kept dimensions of lhs stand in their own order: before, ragged, after is that order.
         return reshape(out, shape)
-    columns = rest(type_of(rhs).ndim, contract_r, batch_r)
+    columns = rest(rhs.ndim, contract_r, batch_r)
     pairs = dict(zip(contract_l, contract_r, strict=True))
-    check_contracted(lhs, rhs, contract_l, contract_r, batch_l, batch_r)
     x = arranged(lhs, batch_l, before, (plan.ragged, *after), kept)
     others = [tuple(pairs[d] for d in dims) for dims in (before, (plan.ragged, *after))]
     w = arranged(rhs, batch_r, *others, columns)
     found = mapped_product(x, w, counts, rows_too=True, kind="sums", how=how)
-    out = move_groups_first(reduce_sum(found, (1,)))
-    shape = (type_of(out).shape[0], *batch, *lengths(lhs, kept), *lengths(rhs, columns))
+    out = reduce_sum(found, (1,)).swapaxes(0, 1)
+    shape = (out.shape[0], *batch, *lengths(lhs, kept), *lengths(rhs, columns))
     return reshape(out, shape)
 
 
-def move_groups_first(x: Any) -> Any:
-    """The array (batch, groups, …) as (groups, batch, …)."""
-    ndim = type_of(x).ndim
-    return transpose(x, (1, 0, *range(2, ndim)))
-
-
-def check_contracted(
-    lhs: Any, rhs: Any, left: Sequence[int], right: Sequence[int], batch_l: Any, batch_r: Any
-) -> None:
-    """Raises ShapeError if paired dimensions have different lengths."""
-    for pair in ((left, right), (batch_l, batch_r)):
-        if lengths(lhs, pair[0]) != lengths(rhs, pair[1]):
-            types = [type_of(lhs), type_of(rhs)]
-            takes = "operands whose paired dimensions have equal lengths"
-            wanted = f"dimensions {pair[0]} of lhs like {pair[1]} of rhs"
-            raise unfit(ShapeError, "ragged_dot_general", takes, types, wanted)
-
-
-def spread_sizes(sizes: Any, outer: tuple[int, ...], lhs: Any, rhs: Any, plan: Plan) -> Any:
+def spread_sizes(sizes: Any, outer: tuple[int, ...], rhs: Any, plan: Plan) -> Any:
     """The group sizes for every element of the dimensions that come before the ragged one."""
-    of = type_of(sizes)
-    groups = of.shape[-1] if of.shape else 0
-    fits = of.shape in ((groups,), (*outer, groups))
-    if plan.group is not None:
-        fits = fits and groups == type_of(rhs).shape[plan.group]
-    if not fits:
-        types = [type_of(lhs), type_of(rhs), of]
+    groups = sizes.shape[-1] if sizes.shape else 0
+    fits = sizes.shape in ((groups,), (*outer, groups))
+    if not fits or (plan.group is not None and groups != rhs.shape[plan.group]):
         wanted = f"group sizes of shape (g,) or {(*outer, 'g')}"
-        takes = "one size per group"
-        raise unfit(ShapeError, "ragged_dot_general", takes, types, wanted)
+        got = f"group_sizes {sizes.type}, rhs {rhs.type}"
+        raise ShapeError("there is one size per group", got=got, wanted=wanted)
     return broadcast_in_dim(
-        sizes, (*outer, groups), range(len(outer) + 1 - of.ndim, len(outer) + 1)
+        sizes, (*outer, groups), range(len(outer) + 1 - sizes.ndim, len(outer) + 1)
     )
 
 
@@ -280,8 +267,8 @@ def mapped_product(
     def one(x: Any, w: Any, sizes: Any) -> Any:
         return ragged_product_p.bind(x, w, sizes, kind=kind, **how)
 
-    batch, outer = type_of(x).shape[:2]
-    sizes = reshape(sizes, (batch, outer, type_of(sizes).shape[-1]))
+    batch, outer = x.shape[:2]
+    sizes = reshape(sizes, (batch, outer, sizes.shape[-1]))
     found: Any = one
     found = vmap(found, (0, 0 if rows_too else None, 0)) if outer != 1 else single(found, rows_too)
     found = vmap(found) if batch != 1 else single(found, True)
@@ -292,10 +279,10 @@ def single(function: Any, w_too: bool) -> Any:
     """The function of arrays with a first dimension of length 1, as `vmap` would map it."""
 
     def mapped(x: Any, w: Any, sizes: Any) -> Any:
-        first = [reshape(v, type_of(v).shape[1:]) for v in (x, sizes)]
-        w = reshape(w, type_of(w).shape[1:]) if w_too else w
-        out = function(first[0], w, first[1])
-        return reshape(out, (1, *type_of(out).shape))
+        x, sizes = (reshape(v, v.shape[1:]) for v in (x, sizes))
+        w = reshape(w, w.shape[1:]) if w_too else w
+        out = function(x, w, sizes)
+        return reshape(out, (1, *out.shape))
 
     return mapped
 
@@ -423,35 +410,20 @@ class Blocks(NamedTuple):
 
 def blocks_of(sizes: Any, rows: int, length: int) -> Blocks:
     """The blocks of groups of these sizes; rows after the last group are in none."""
-    groups = type_of(sizes).shape[0]
-    nothing = full((1,), 0, np.int32)
+    (groups,) = sizes.shape
     sizes = convert_element_type(sizes, np.int32)
-    ends = min(cumsum(sizes), broadcast_in_dim(np.int32(rows), (groups,), ()))
-    firsts = concatenate([nothing, ends], 0)
+    ends = min(cumsum(sizes), np.int32(rows))
+    firsts = concatenate([full((1,), 0, np.int32), ends], 0)
     begins = firsts[:groups]
     # Blocks are counted from row 0 on: a group has those from its first row's to its last row's.
-    first = div(begins, np.int32(length))
-    last = div(sub(ends, np.int32(1)), np.int32(length))
-    counts = select(
-        gt(ends, begins), add(sub(last, first), np.int32(1)), full((groups,), 0, np.int32)
-    )
+    first, last = (div(row, np.int32(length)) for row in (begins, ends - 1))
+    counts = where(ends > begins, last - first + 1, 0)
     total = cumsum(counts)
-    most = -(-rows // length) + groups
-    number = iota(np.int32, most)
-    own = reduce_sum(
-        convert_element_type(ge(spread(number, groups, 0), spread(total, most, 1)), np.int32), (1,)
-    )
-    own = min(own, broadcast_in_dim(np.int32(groups - 1), (most,), ()))
-    before = sub(total, counts)
-    starts = mul(add(first[own], sub(number, before[own])), np.int32(length))
+    number = iota(np.int32, -(-rows // length) + groups)
+    own = (number[:, None] >= total[None]).sum(1, dtype=np.int32)
+    own = min(own, np.int32(groups - 1))
+    starts = (first[own] + number - (total - counts)[own]) * length
     return Blocks(own, starts, total[-1], firsts, length)
-
-
-def spread(x: Any, size: int, dim: int) -> Any:
-    """A vector repeated to a matrix; its own dimension is `dim` of that."""
-    of = type_of(x)
-    shape = (of.shape[0], size) if dim == 0 else (size, of.shape[0])
-    return broadcast_in_dim(x, shape, (dim,))
 
 
 def block_length(rows: int, groups: int, most: int) -> int:
@@ -466,15 +438,14 @@ def own_rows(blocks: Blocks, group: Any, start: Any, rows: int) -> tuple[Any, An
     """The first row that is read for a block, and which of the rows from there on are its own: the
     last block reaches back, where rows do not divide by its length."""
     begin = min(start, np.int32(rows - blocks.length))
-    number = add(iota(np.int32, blocks.length), begin)
-    low = select(gt(blocks.bounds[group], start), blocks.bounds[group], start)
-    inside = bitwise_and(ge(number, low), lt(number, blocks.bounds[add(group, np.int32(1))]))
-    return begin, inside
+    number = begin + iota(np.int32, blocks.length)
+    low = max(blocks.bounds[group], start)
+    return begin, (number >= low) & (number < blocks.bounds[group + 1])
 
 
 def by_rows(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> Any:
     """Rows (m, k) times the matrices (g, k, n) of their groups."""
-    (rows, _), groups = type_of(lhs).shape, type_of(sizes).shape[0]
+    rows, groups = lhs.shape[0], sizes.shape[0]
     made = full(out.shape, 0, out.dtype)
     if not out.size or not groups:
         return made
@@ -487,15 +458,14 @@ def by_rows(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> A
         part = dynamic_slice_in_dim(lhs, begin, blocks.length)
         found = dot_general(part, rhs[group], numbers, precision, out.dtype)
         old = dynamic_slice_in_dim(made, begin, blocks.length)
-        mask = broadcast_in_dim(inside, type_of(found).shape, (0,))
-        return dynamic_update_slice_in_dim(made, select(mask, found, old), begin, 0)
+        return dynamic_update_slice_in_dim(made, where(inside[:, None], found, old), begin, 0)
 
     return fori_loop(np.int32(0), blocks.total, step, made)
 
 
 def by_sums(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> Any:
     """The products of the rows of each group, (m, k) and (m, n), summed to (g, k, n)."""
-    rows, groups = type_of(lhs).shape[0], type_of(sizes).shape[0]
+    rows, groups = lhs.shape[0], sizes.shape[0]
     if not out.size or not rows:
         return full(out.shape, 0, out.dtype)
     # Sums of 16-bit numbers are kept in 32 bits.
@@ -510,18 +480,9 @@ def by_sums(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> A
         begin, inside = own_rows(blocks, group, blocks.starts[i], rows)
         left, right = (dynamic_slice_in_dim(x, begin, blocks.length) for x in (lhs, rhs))
         # Both: a row of another group may have infinite numbers.
-        left, right = (
-            select(
-                broadcast_in_dim(inside, type_of(x).shape, (0,)),
-                x,
-                full(type_of(x).shape, 0, type_of(x).dtype),
-            )
-            for x in (left, right)
-        )
+        left, right = (where(inside[:, None], x, filled(0, x)) for x in (left, right))
         found = dot_general(left, right, numbers, precision, dtype)
-        total = add(
-            dynamic_slice_in_dim(made, group, 1), reshape(found, (1, *type_of(found).shape))
-        )
+        total = dynamic_slice_in_dim(made, group, 1) + found[None]
         return dynamic_update_slice_in_dim(made, total, group, 0)
 
     return convert_element_type(fori_loop(np.int32(0), blocks.total, step, made), out.dtype)

@@ -8,30 +8,52 @@ is that of the scaled numbers, in the dtype of the result.
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from weft import dtypes
+from weft.argument_errors import integers_of
 from weft.arrays.array import Array
-from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, api_boundary
-from weft.kinds.checks import check_arrays
-from weft.ops.elementwise.arithmetic import mul
-from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.operand_errors import unfit
+from weft.errors import Fix, ShapeError
+from weft.kinds.arguments import operand_kind
+from weft.kinds.array_function import array_function
+from weft.kinds.checks import check_arrays, convert, sequence_of
+from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
+from weft.numpy.linear_algebra import Preferred
 from weft.ops.products.dot import dot_general
 from weft.ops.structural.shape import broadcast_in_dim, reshape
-from weft.typing import ArrayLike, DTypeLike
+from weft.typing import ArrayLike
 
 
-@api_boundary
+def take_pairs(value: Any, call: Arguments) -> tuple[Any, ...]:
+    """The dimension numbers of `dot_general` as tuples of integers."""
+    where = call.operation, call.name
+    pairs = [sequence_of(pair, *where) for pair in sequence_of(value, *where)]
+    return tuple([tuple([integers_of(dims, *where) for dims in pair]) for pair in pairs])
+
+
+def _take_factor(value: Any, call: Arguments) -> Any:
+    # It is converted to the dtype of the product, not to the default width first.
+    check_arrays(call.operation, value, first=call.position)
+    return number_for(call.operation, value, call["preferred_element_type"] or dtypes.bfloat16)
+
+
+Factor = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_take_factor, late=True)]
+_MEANS = "the summed and the batch dimensions of both operands, or None for those of matrices"
+DotDimensions = Annotated[Any, Kind(take_pairs, _MEANS, ("text", 3, ((1, 0), ((), ()))))]
+
+
+@array_function
 def scaled_dot(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
+    lhs: Factor,
+    rhs: Factor,
     *,
-    lhs_scale: ArrayLike | None = None,
-    rhs_scale: ArrayLike | None = None,
-    dimension_numbers: Any = None,
-    preferred_element_type: DTypeLike | None = None,
+    lhs_scale: Factor | None = None,
+    rhs_scale: Factor | None = None,
+    dimension_numbers: DotDimensions = None,
+    preferred_element_type: Preferred = None,
 ) -> Array:
     """The product of `lhs * lhs_scale` and `rhs * rhs_scale`, as `dot_general` forms it.
 
@@ -51,47 +73,47 @@ def scaled_dot(
     >>> lax.scaled_dot(x, x.T, lhs_scale=scale, preferred_element_type="float32")
     Array([[22.]], dtype=float32)
     """
-    wanted = dtypes.bfloat16 if preferred_element_type is None else preferred_element_type
-    dtype = dtypes.requested(wanted)
-    left, right = type_of(lhs), type_of(rhs)
     if dimension_numbers is None:
-        if left.ndim != right.ndim or left.ndim < 2:
-            takes, types = "operands of one rank, 2 or more", (left, right)
-            raise unfit(ShapeError, "scaled_dot", takes, types, "equal ranks, or dimension_numbers")
-        batch = tuple(range(left.ndim - 2))
-        dimension_numbers = (((left.ndim - 1,), (left.ndim - 2,)), (batch, batch))
-    summed = dimension_numbers[0]
-    x = scaled(lhs, lhs_scale, summed[0], dtype)
-    y = scaled(rhs, rhs_scale, summed[1], dtype)
+        if lhs.ndim != rhs.ndim or lhs.ndim < 2:
+            message = "the operands have different ranks, or fewer than two dimensions"
+            wanted = "equal ranks of 2 or more, or dimension_numbers"
+            raise ShapeError(message, got=f"{lhs.type} and {rhs.type}", wanted=wanted)
+        batch = tuple(range(lhs.ndim - 2))
+        dimension_numbers = (((lhs.ndim - 1,), (lhs.ndim - 2,)), (batch, batch))
+    dtype = preferred_element_type or dtypes.bfloat16
+    (left, right), _ = dimension_numbers
+    x, y = _scaled(lhs, lhs_scale, left, dtype), _scaled(rhs, rhs_scale, right, dtype)
     return dot_general(x, y, dimension_numbers, preferred_element_type=dtype)
 
 
-def scaled(x: Any, scale: Any, summed: Any, dtype: Any) -> Any:
+def _scaled(x: Any, scale: Any, summed: Sequence[int], dtype: Any) -> Any:
     """The array in a dtype, multiplied by its scale."""
-    wide = convert_element_type(x, dtype)
+    wide = convert(x, dtype)
     if scale is None:
         return wide
-    of, by = type_of(x), type_of(scale)
-    axes = {int(d) % max(of.ndim, 1) for d in summed}
-    fits = of.ndim == by.ndim and all(
+    axes = {d % max(x.ndim, 1) for d in summed}
+    fits = x.ndim == scale.ndim and all(
         n == m or (d in axes and m and n % m == 0)
-        for d, (n, m) in enumerate(zip(of.shape, by.shape, strict=True))
+        for d, (n, m) in enumerate(zip(x.shape, scale.shape, strict=True))
     )
     if not fits:
-        takes = "scales like their operand, where it is summed one for each block"
-        fix = Fix("scale", f"pass a scale whose dimensions divide those of {of}")
-        raise unfit(ShapeError, "scaled_dot", takes, (of, by), f"shapes within {of.shape}", fix)
-    blocks = [size for n, m in zip(of.shape, by.shape, strict=True) for size in (m, n // max(m, 1))]
-    spread = broadcast_in_dim(convert_element_type(scale, dtype), blocks, range(0, 2 * of.ndim, 2))
-    return mul(wide, reshape(spread, of.shape))
+        message = "a scale is like its operand, where it is summed one for each block"
+        fix = Fix("scale", f"pass a scale whose dimensions divide those of {x.type}")
+        got, wanted = f"{x.type} and scale {scale.type}", f"shapes within {x.shape}"
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+    lengths = zip(x.shape, scale.shape, strict=True)
+    blocks = [length for n, m in lengths for length in (m, n // (m or 1))]
+    spread = broadcast_in_dim(convert(scale, dtype), blocks, range(0, 2 * x.ndim, 2))
+    return wide * reshape(spread, x.shape)
 
 
+@array_function
 def scaled_matmul(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    lhs_scales: ArrayLike,
-    rhs_scales: ArrayLike,
-    preferred_element_type: DTypeLike = "float32",
+    lhs: Factor,
+    rhs: Factor,
+    lhs_scales: Factor,
+    rhs_scales: Factor,
+    preferred_element_type: Preferred = "float32",
 ) -> Array:
     """The products of matrices `lhs` (b, m, k) and `rhs` (b, n, k), each with scales for blocks of
     its last dimension: an array (b, m, n). Raises ShapeError as `scaled_dot` does.
@@ -104,12 +126,6 @@ def scaled_matmul(
     Array([[[36., 36.],
             [36., 36.]]], dtype=float32)
     """
-    check_arrays("scaled_matmul", lhs, rhs, lhs_scales, rhs_scales)
-    return scaled_dot(
-        lhs,
-        rhs,
-        lhs_scale=lhs_scales,
-        rhs_scale=rhs_scales,
-        dimension_numbers=(((2,), (2,)), ((0,), (0,))),
-        preferred_element_type=preferred_element_type,
-    )
+    dtype = preferred_element_type or dtypes.bfloat16
+    x, y = _scaled(lhs, lhs_scales, (2,), dtype), _scaled(rhs, rhs_scales, (2,), dtype)
+    return dot_general(x, y, (((2,), (2,)), ((0,), (0,))), preferred_element_type=dtype)

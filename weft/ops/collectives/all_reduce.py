@@ -282,17 +282,18 @@ def vary(x: Any, axes: Iterable[Any]) -> Any:
     return pbroadcast_p.bind(x, axis_name=tuple(sorted(names))) if names else x
 
 
-def made_varying(operation: str, x: Any, names: Names) -> Any:
+def made_varying(operation: str | None, x: Any, names: Names) -> Any:
     """Casts the operand of a collective to vary along the collective's axes.
 
-    Raises AxisError if a cast is needed that the user is to write.
+    Raises AxisError if a cast is needed that the user is to write; bodies of array functions pass
+    None as the name.
     """
     same = same_along(type_of(x), names)
     explicit = tuple(name for name in same if bound_axis(name).explicit)
     if explicit:
         raise AxisError(
-            f"{operation} takes a value that varies along its axes, and casts are explicit here "
-            "(auto_pbroadcast=False)",
+            f"{operation}: " * bool(operation)
+            + "its operand varies along its axes, and casts are explicit (auto_pbroadcast=False)",
             operation=operation,
             got=f"{type_of(x)} and axis_name={names}",
             wanted=f"a value that varies along {list(explicit)}",
