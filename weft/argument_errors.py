@@ -221,3 +221,17 @@ def integers_of(values: Any, operation: str, argument: str) -> tuple[int, ...]:
         message = f"{operation}: {argument} is a sequence of integers"
         wanted = "a sequence of integers that are known while tracing"
         raise invalid_type(message, operation, argument, values, wanted) from None
+
+
+def wrong_value(operation: str | None, got: str, wanted: str) -> WeftValueError:
+    """The error for a value that a function does not take; bodies pass None as its name."""
+    message = f"{operation} cannot take these values" if operation else "cannot take these values"
+    fix = Fix("values", f"pass {wanted}")
+    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+
+
+def wrong_shape(operation: str | None, got: str, wanted: str) -> ShapeError:
+    """The error for shapes that do not fit; bodies pass None as the name of the function."""
+    message = f"{operation}: the shapes do not fit" if operation else "the shapes do not fit"
+    fix = Fix("shape", f"pass {wanted}")
+    return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)

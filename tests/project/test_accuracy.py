@@ -14,10 +14,13 @@ from source_files import ROOT
 
 FOLDER = ROOT / "benchmarks" / "accuracy"
 sys.path.insert(0, str(FOLDER))
-functions, measure, page, points, references = map(
+functions, measure, page, points, references, all_inputs = map(
     importlib.import_module,
-    ("elementwise_table", "largest_errors", "accuracy_page", "float_points", "float_references"),
-)
+    (
+        "elementwise_table", "largest_errors", "accuracy_page", "float_points",
+        "float_references", "all_inputs",
+    ),
+)  # fmt: skip
 RECORDED = json.loads((FOLDER / "results.json").read_text())
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -98,3 +101,45 @@ def test_all_inputs_are_covered_with_stride_1():
     assert (found % 4099 == 0).all() and found.size > 0.99 * (1 << 32) / 4099
     last = points.strided(1, points.strided_chunks(1) - 1).view(np.uint32)
     assert last[-1] == 2**32 - 1
+
+
+def test_chunks_hold_each_normal_number_once():
+    firsts = np.fromiter(all_inputs.all_numbers(), np.uint64)
+    assert (np.diff(firsts) >= all_inputs.CHUNK).all()
+    assert firsts.size * all_inputs.CHUNK == 2 * 254 * 2**23
+    for first in (int(firsts[0]), int(firsts[-1])):
+        chunk = all_inputs.chunk_at(first)
+        assert np.isfinite(chunk).all() and (np.abs(chunk) >= np.finfo("float32").tiny).all()
+
+
+@pytest.mark.parametrize("spread", [0, 1, 3, 40, 1 << 24])
+def test_an_error_is_bounded_by_the_numbers_between(spread):
+    """What is left out cannot have the largest error."""
+    draw = np.random.default_rng(spread)
+    powers = np.ldexp(1.0, draw.integers(-160, 130, 20_000)) * draw.choice([-1, 1], 20_000)
+    near = powers * (1 + draw.normal(size=20_000) * draw.choice([0, 1e-8, 1e-7, 1e-3, 1], 20_000))
+    want = np.concatenate([near, [0.0, -0.0, np.inf, -np.inf, np.nan]])
+    bits = want.astype(np.float32).view(np.uint32)
+    moved = bits + draw.integers(-spread, spread + 1, bits.size).astype(np.uint32)
+    got = moved.view(np.float32)
+    steps = all_inputs.steps_between(got, want.astype(np.float32))
+    found = measure.errors(got.astype(np.float64), want, "float32")
+    below = steps < all_inputs.FAR
+    assert below.any()
+    assert (found[below] <= 2.0 * steps[below] + 1).all()
+    assert (found[steps == 0] <= 0.5).all()
+
+
+def test_all_inputs_find_the_largest_error():
+    """Of a function with errors of several sizes, some of them not finite."""
+    one = all_inputs.Row(functions.UNARY[0], None)
+    x = all_inputs.chunk_at(0x3F800000)
+    wrong = np.sqrt(x)
+    wrong[[7, 11, 13]] += np.float32([3e-7, 2e-5, 1e-6])
+    one.function, one.expression = lambda _: wrong, lambda m, x: m.sqrt(x)
+    one.look(x)
+    want = measure.errors(wrong.astype(np.float64), np.sqrt(x.astype(np.float64)), "float32")
+    assert one.worst[:2] == [want.max(), [float(x[11])]]
+    wrong[5] = np.nan
+    one.look(x)
+    assert one.worst[0] > 1e30 and one.worst[1] == [float(x[5])]

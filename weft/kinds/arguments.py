@@ -7,8 +7,7 @@ first operand.
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,10 +21,10 @@ from weft.kinds.checks import (
     axis_of,
     check_arrays,
     check_choice,
-    check_flag,
+    check_dimensions,
     check_number,
+    count_of,
     inexact,
-    length_of,
     operand,
     promoted,
     refuse_out,
@@ -34,6 +33,7 @@ from weft.kinds.checks import (
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.flags import check_flag
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import canonical_precision
 from weft.typing import ArrayLike
@@ -55,21 +55,25 @@ def _stored(value: Any, call: Arguments) -> Any:
     return number_for(call.operation, value, call.type.dtype)
 
 
-def of_rank(least: int, most: float = math.inf) -> Kind:
-    """The kind of an operand of so many dimensions."""
-    wanted = f"{least} or {'more' if most == math.inf else most}" if least < most else f"{least}"
+def of_rank(
+    least: int,
+    most: int | None = None,
+    accepted: Any = dtypes.ANY,
+    fixed: bool = False,
+    together: Callable[[str, list[Any]], Any] | None = None,
+) -> Kind:
+    """The kind of an operand of so many dimensions; accepted: its dtypes, None for any."""
 
     def take(value: Any, call: Arguments) -> Any:
-        value = _operand(value, call)
-        of = type_of(value)
-        if not least <= of.ndim <= most:
-            message = f"{call.operation} takes an array of {wanted} dimensions, not {of.ndim}"
-            got = f"{call.name} of type {of}"
-            raise refusal(ShapeError, message, call.operation, got, f"{wanted} dimensions")
-        return value
+        check_dimensions(call.operation, call.name, value, least, most, accepted)
+        rounded = isinstance(value, np.generic) and together is None
+        return user_value(value) if rounded else value
 
-    means, wrong = f"an array of {wanted} dimensions", (*operand_kind.wrong, 1.5)
-    return dataclasses.replace(operand_kind, take=take, means=means, wrong=wrong, arrays=False)
+    wanted = f"{least} or {'more' if most is None else most}" if least != most else f"{least}"
+    right = np.ones((2,) * (least if most == 0 else max(least, 1)), np.float32)
+    wrong = ([1.0], "text", *[1.5] * (least > 0))
+    means = f"an array of {wanted} dimensions"
+    return Kind(take, means, wrong, right, False, fixed=fixed, plain=NEVER, together=together)
 
 
 def of_dtypes(accepts: Collection[Any], one: Any, means: str) -> Kind:
@@ -141,22 +145,22 @@ def _integer(value: Any, call: Arguments) -> int:
     return integer_of(value, call.operation, call.name)
 
 
-def choice(*options: Any, means: str = "") -> Kind:
-    """The kind of an argument that is one of some options."""
+NEVER: frozenset[Any] = frozenset()
+
+
+def choice(*choices: Any, means: str = "") -> Kind:
+    """The kind of an argument that is one of some choices."""
 
     def take(value: Any, call: Arguments) -> Any:
-        check_choice(value, options, call.operation, call.name)
-        return value
+        return check_choice(value, choices, call.operation, call.name)
 
-    return Kind(take, means or f"one of {', '.join(map(repr, options))}", ("?", 0.5))
+    wrong = tuple(x for x in ("?", 0.5, None) if x not in choices)
+    means = means or f"one of {', '.join(map(repr, choices))}"
+    return Kind(take, means, wrong, choices[0], plain=NEVER)
 
 
 def _shape(value: Any, call: Arguments) -> tuple[int, ...]:
     return shape_of(value, call.operation)
-
-
-def _length(value: Any, call: Arguments) -> int:
-    return length_of(value, call.operation, call.name)
 
 
 def _function(value: Any, call: Arguments) -> Any:
@@ -209,6 +213,16 @@ def _no_sharding(value: Any, call: Arguments) -> None:
     refuse_sharding(call.operation, value)
 
 
+def count_from(least: int) -> Kind:
+    """The kind of a static integer from `least` on."""
+
+    def take(value: Any, call: Arguments) -> int:
+        return count_of(value, call.operation, call.name, least)
+
+    wrong = ("text", 0.5, least - 1, None)
+    return Kind(take, f"an integer of {least} or more", wrong, max(least, 3), plain=NEVER)
+
+
 def copied(why: str, fix: str) -> Kind:
     """The kind of `copy`, which is True: arrays do not share memory."""
 
@@ -230,7 +244,6 @@ def refused(why: str, fix: str) -> Kind:
     return Kind(take, "None; NumPy takes more", (1,))
 
 
-NEVER: frozenset[Any] = frozenset()
 BOTH = frozenset((True, False))
 
 _AXES = "an axis, a tuple of axes, or None for all"
@@ -270,8 +283,7 @@ NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, pla
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
 OneAxis = Annotated[int, Kind(_axis, "an axis", (99, 0.5, None), 0, plain=NEVER)]
 Shape = Annotated[Any, Kind(_shape, "an integer or a sequence of integers", ("text", 0.5), (3,))]
-_WRONG_LENGTHS = ("text", 0.5, -1, None)
-Length = Annotated[int, Kind(_length, "an integer of 0 or more", _WRONG_LENGTHS, 3, plain=NEVER)]
+Length = Annotated[int, count_from(0)]
 Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]
 DType = Annotated[Any, Kind(take_dtype, "a dtype, or None for that of the operand", ("text", 5))]
 Function = Annotated[Any, Kind(_function, "a function", (1, "text"), abs, plain=NEVER)]

@@ -222,12 +222,12 @@ class ArrayFunction(KnownCalls):
         return constant(value)
 
     def _is_fixed(self, name: str, value: Any) -> bool:
-        """Whether an operand is a number, or a tuple of them, that is part of the program."""
+        """Whether an operand is a number, a tuple of them or a name, so a part of the program."""
         if not self.kinds[name].fixed:
             return False
         if type(value) is tuple:
             return all(type(x) in _NUMBERS for x in value)
-        return type(value) in _NUMBERS
+        return type(value) in _NUMBERS or type(value) is str
 
     def _evaluated(
         self,
@@ -284,60 +284,71 @@ class ArrayFunction(KnownCalls):
         operands: list[Any],
         static: dict[str, Any],
     ) -> None:
-        """Remembers a call whose operands are arrays, or numbers. One with a number that is part of
-        the call is remembered when it comes again: it may be new at each call."""
-        named = sorted(kwargs)
-        code, rest = self.function.__code__, rest_name(self.function)
-        by_position = (*code.co_varnames[: code.co_argcount], *(rest,) * len(args))
-        passed: list[tuple[int | str, str | None, Any]] = [
-            (i, by_position[i], x) for i, x in enumerate(args)
-        ]
-        passed += [(name, name, kwargs[name]) for name in named]
-        by_class = self._by_class([x for _, _, x in passed])
-        # The arrays and numbers that are operands, and the parameters that they are passed for.
-        leaves: list[Any] = []
-        owners: list[str | None] = []
-        fixed: list[int | str] = []
-        numbers: list[Any] = []
-        for place, owner, value in passed:
-            own = [value] if type(value) is Array else value if type(value) in _SEQUENCES else ()
-            if own and all(type(x) is Array for x in own):
-                leaves += own
-                owners += [owner] * len(own)
-            elif type(value) in by_class and owner in self.kinds and self.kinds[owner].by_class:
-                leaves.append(value)
-                owners.append(owner)
-            elif is_constant(value):
-                fixed.append(place)
-                numbers += [exact_key(value)] if type(value) in _MANY else []
-            else:
-                return  # a list, or an array of NumPy's: no call is known by it
-        if numbers and tuple(numbers) not in self.seen:
-            self.seen[tuple(numbers)] = True
+        """Remembers a call whose operands are arrays, or numbers."""
+        passed = self._passed(args, kwargs)
+        found = self._leaves(passed)
+        if found is None:
             return
+        leaves, fixed = found
         # An array that was not passed is a number in the dtype of the others.
         plain = all(type(x) is Array or type(x) in _CONSTANTS for _, _, x in passed)
-        consts, kept = [], []
-        types: list[Any] = [getattr(x, "type", None) for x in leaves]
+        consts: list[Array] = []
+        kept: list[int] = []
+        types: list[Any] = [getattr(x, "type", None) for _, x in leaves]
         names = [x for x, count in static["names"] for _ in range(1 if count is None else count)]
         for name, value in zip(names, operands, strict=True):
-            for i, x in enumerate(leaves):
-                if owners[i] == name and i not in kept and (x is value or type(x) in _NUMBERS):
-                    if not (type(value) is Array or type(value) in _NUMBERS):
-                        return  # a number of NumPy's, with more digits than the leaf would have
-                    kept.append(i)
-                    types[i] = types[i] or as_array(value).type
-                    break
+            made = type(value) in _NUMBERS or type(value) is Array
+            place = _place_of(name, value, [None if i in kept else x for i, x in enumerate(leaves)])
+            if place is not None:
+                if not made:
+                    return  # a number of NumPy's, with more digits than the leaf would have
+                kept.append(place)
+                types[place] = types[place] or as_array(value).type
+            elif kept or not (type(value) in _NUMBERS or (plain and made)):
+                return
             else:
-                if kept or not (type(value) in _NUMBERS or (plain and type(value) is Array)):
-                    return
                 # A copy: who asks for the number gets the array that is cached, and may delete it.
                 array = as_array(value)
                 consts.append(donatable(array, array.type))
         # Unless there is an array that is no operand.
         if len(kept) == len(leaves):
             call = self._call(program, operands, static, consts, kept, types)
-            self._remember(args, kwargs, fixed, leaves, call)
+            self._remember(args, kwargs, fixed, [x for _, x in leaves], call)
+
+    def _passed(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[tuple[int | str, str | None, Any]]:
+        """The place, the parameter and the value of each argument, as they are passed."""
+        code, rest = self.function.__code__, rest_name(self.function)
+        by_position = (*code.co_varnames[: code.co_argcount], *(rest,) * len(args))
+        named = [(name, name, kwargs[name]) for name in sorted(kwargs)]
+        return [*zip(range(len(args)), by_position, args, strict=False), *named]
+
+    def _leaves(
+        self, passed: list[tuple[int | str, str | None, Any]]
+    ) -> tuple[list[tuple[str | None, Any]], list[int | str]] | None:
+        """The arrays and numbers that may be operands, each with its parameter, and the places of
+        the other arguments. None for a call that is not known by its arguments, or not yet: a
+        number among the others may be new at each call, so it has to come again."""
+        by_class = self._by_class([x for _, _, x in passed])
+        leaves: list[tuple[str | None, Any]] = []
+        fixed: list[int | str] = []
+        numbers: list[Any] = []
+        for place, owner, value in passed:
+            own = [value] if type(value) is Array else value if type(value) in _SEQUENCES else ()
+            if own and all(type(x) is Array for x in own):
+                leaves += [(owner, x) for x in own]
+            elif type(value) in by_class and owner in self.kinds and self.kinds[owner].by_class:
+                leaves.append((owner, value))
+            elif is_constant(value):
+                fixed.append(place)
+                numbers += [exact_key(value)] if type(value) in _MANY else []
+            else:
+                return None  # a list, or an array of NumPy's
+        if numbers and tuple(numbers) not in self.seen:
+            self.seen[tuple(numbers)] = True
+            return None
+        return leaves, fixed
 
     @staticmethod
     def _by_class(passed: list[Any]) -> frozenset[type]:
@@ -415,6 +426,14 @@ class PythonFunction(ArrayFunction):
     def _constant(self, value: Any) -> Any:
         # An array of NumPy's stays one whose values are known, also while a jaxpr is recorded.
         return as_array(value) if isinstance(value, np.ndarray) else constant(value)
+
+
+def _place_of(name: str, value: Any, leaves: list[tuple[str | None, Any] | None]) -> int | None:
+    """Which of the leaves an operand was passed as; None in place of one that another was."""
+    for place, leaf in enumerate(leaves):
+        if leaf and leaf[0] == name and (leaf[1] is value or type(leaf[1]) in _NUMBERS):
+            return place
+    return None
 
 
 def array_function(body: F) -> F:

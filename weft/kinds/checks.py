@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.argument_errors import (
+    close_name,
     integer_of,
     integers_of,
     invalid_type,
@@ -22,6 +23,7 @@ from weft.argument_errors import (
     not_taken,
     refusal,
     unknown_option,
+    wrong_value,
 )
 from weft.base import source as sources
 from weft.core.trace import Tracer
@@ -36,16 +38,8 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.flags import check_flag, check_flags
+from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
-
-__all__ = [
-    "along", "axes_of", "axis_of", "broadcast_shape", "broadcasted", "check_arrays",
-    "check_choice", "check_fill", "check_fill_is_read", "check_fits", "check_flag", "check_flags",
-    "check_number", "check_ranks", "combined", "common_shape", "computing_dtype", "convert",
-    "does_not_fit", "expanded", "inexact", "integer_of", "length_of", "no_common_shape", "operand",
-    "operands", "promoted", "refuse_out", "sequence_of", "shape_of", "strong",
-]  # fmt: skip
 
 
 def check_arrays(operation: str, *values: Any, argument: str = "", first: int = 0) -> None:
@@ -169,10 +163,61 @@ def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
 
 def length_of(value: Any, operation: str, argument: str) -> int:
     """A static integer of 0 or more. Raises WeftValueError for a negative one."""
-    length = integer_of(value, operation, argument)
-    if length < 0:
-        raise negative_value(operation, argument, length)
-    return length
+    return count_of(value, operation, argument, 0)
+
+
+def count_of(value: Any, operation: str, argument: str, least: int) -> int:
+    """A static integer from `least` on. Raises WeftTypeError and WeftValueError."""
+    count = integer_of(value, operation, argument)
+    if count < least:
+        if count < 0:
+            raise negative_value(operation, argument, count)
+        raise wrong_value(operation, f"{argument}={count}", f"{argument}={least} or more")
+    return count
+
+
+def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.ANY) -> None:
+    """Raises WeftTypeError unless x is an array, and DTypeError for other dtypes."""
+    check_arrays(operation, x, argument=argument)
+    aval = type_of(x)
+    if aval.dtype not in accepted:
+        real = dtypes.complex64 not in accepted
+        message = f"{operation} does not take {dtypes.short_name(aval.dtype)}"
+        got, wanted = f"{argument}: {aval}", "real numbers" if real else "numbers"
+        fix = to_dtype(argument, aval.dtype, dtypes.float32)
+        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+
+
+def _of_dimensions(argument: str, shape: Sequence[int], least: int, most: int | None) -> Fix:
+    """The fix for an array of too few or too many dimensions."""
+    lacking = least - len(shape)
+    if lacking > 0:
+        return Fix("reshape", f"reshape it: {argument}.reshape({(*[1] * lacking, *shape)})")
+    if most == 1:
+        return Fix("reshape", f"flatten it: {argument}.reshape(-1)")
+    return Fix("vmap", f"pass one of those it holds: {argument}[0]; weft.vmap maps over all")
+
+
+def check_dimensions(
+    operation: str,
+    argument: str,
+    x: Any,
+    least: int,
+    most: int | None = None,
+    accepted: Any = dtypes.ANY,
+) -> None:
+    """Raises WeftTypeError unless x is an array, ShapeError for another number of dimensions, and
+    DTypeError for other dtypes, of which None accepts all."""
+    check_arrays(operation, x, argument=argument)
+    aval = type_of(x)
+    if aval.ndim < least or (most is not None and aval.ndim > most):
+        some = f"{least} or more" if most is None else f"{least} to {most}"
+        message, got = f"{operation}: {argument} has {aval.ndim} dimensions", f"{argument}: {aval}"
+        wanted = f"{least if most == least else some} dimensions"
+        fix = _of_dimensions(argument, aval.shape, least, most)
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    if accepted is not None:
+        check_numbers(operation, argument, x, accepted)
 
 
 def check_number(value: Any, operation: str, argument: str) -> None:
@@ -185,11 +230,18 @@ def check_number(value: Any, operation: str, argument: str) -> None:
         raise invalid_type(message, operation, argument, value, "a number")
 
 
-def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> None:
-    """Raises WeftValueError if a value is not one of the choices."""
+def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> Any:
+    """Returns the choice that a value is. Raises WeftValueError if it is none."""
     several = getattr(value, "shape", ()) != ()  # an array is compared element by element
-    if several or not any(value is choice or value == choice for choice in choices):
-        raise unknown_option(operation, argument, value, " or ".join(map(repr, choices)))
+    for choice in () if several else choices:
+        if value is choice or value == choice:
+            return choice
+    words = [x for x in choices if isinstance(x, str)]
+    near = close_name(value, words) if isinstance(value, str) else None
+    # No name but a near one is what was meant: which of them is the user's to say.
+    meant = " or ".join(map(repr, choices if near is None else [near]))
+    fix = Fix("option", f"pass {argument}={meant}")
+    raise unknown_option(operation, argument, value, ", ".join(map(repr, choices)), fix=fix)
 
 
 def check_fill(fill_value: Any, size: Any, operation: str) -> None:
@@ -299,6 +351,11 @@ def common_shape(*shapes: Sequence[int]) -> tuple[int, ...] | None:
                     return None
                 out[i] = size
     return tuple(out)
+
+
+def common_dtype(*arrays: Any) -> Any:
+    """The dtype that arrays promote to. Raises DTypeError."""
+    return dtypes.promote(*[(x.dtype, type_of(x).weak_type) for x in arrays])[0]
 
 
 def broadcast_shape(

@@ -48,7 +48,7 @@ class Kind:
         right: A value that is taken, for tests of functions that need one.
         static: Whether the form is part of the program. Other arguments are operands.
         fixed: Whether a Python number, or a tuple of them, is part of the program, too: then it
-            keeps all its digits.
+            keeps all its digits. So is a name that stands for an operand.
         plain: Constants of Python's, such as None, that are their own form: taken without a call.
         arrays: Whether arrays and tracers are, too.
         by_class: Whether the class of a Python number says what becomes of it, beside arrays whose

@@ -24,7 +24,6 @@ from weft.kinds.checks import (
     check_arrays,
     check_fill_is_read,
     check_fits,
-    check_flags,
     convert,
     promoted,
 )
@@ -50,6 +49,7 @@ from weft.ops.elementwise.arithmetic import max as max_
 from weft.ops.elementwise.arithmetic import min as min_
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.selection import select
+from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import iota
 from weft.ops.indexing.dynamic_slicing import dynamic_slice, dynamic_update_slice
 from weft.ops.indexing.gather import GatherScatterMode

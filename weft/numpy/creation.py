@@ -31,11 +31,12 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )  # fmt: skip
-from weft.kinds.checks import broadcasted, check_arrays, check_fits, check_flag, shape_of
+from weft.kinds.checks import broadcasted, check_arrays, check_fits, shape_of
 from weft.kinds.compiled_functions import compiled, is_eager
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.flags import check_flag
 from weft.ops.indexing.creation import place_of
 from weft.ops.structural.extended_dtypes import wrap_key_bits
 from weft.ops.structural.joining import concatenate

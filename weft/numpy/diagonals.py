@@ -54,9 +54,9 @@ __all__ = [
 ]  # fmt: skip
 
 INT32 = np.dtype(np.int32)
-Matrix = Annotated[ArrayLike, of_rank(2, 2)]
-Matrices = Annotated[ArrayLike, of_rank(2)]
-VectorOrMatrix = Annotated[ArrayLike, of_rank(1, 2)]
+Matrix = Annotated[ArrayLike, of_rank(2, 2, None)]
+Matrices = Annotated[ArrayLike, of_rank(2, accepted=None)]
+VectorOrMatrix = Annotated[ArrayLike, of_rank(1, 2, None)]
 Mode = Annotated[str, choice("raise", "clip", "wrap")]
 Order = Annotated[str, choice("C", "F")]
 

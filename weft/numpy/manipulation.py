@@ -84,8 +84,8 @@ def _full_shape(value: Any, call: Arguments) -> tuple[int, ...]:
 
 FullShape = Annotated[Any, Kind(_full_shape, "an integer or several", ("text", 0.5), (-1,))]
 Order = Annotated[str, choice("C", "F", "A", means='"C" (also "A") or "F"')]
-Vectors = Annotated[ArrayLike, of_rank(1)]
-Matrices = Annotated[ArrayLike, of_rank(2)]
+Vectors = Annotated[ArrayLike, of_rank(1, accepted=None)]
+Matrices = Annotated[ArrayLike, of_rank(2, accepted=None)]
 
 
 @primitive_function

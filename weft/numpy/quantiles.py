@@ -19,7 +19,7 @@ from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.kinds.arguments import Axes, Flag, NoSharding, Operand, Out, choice, operand_kind
 from weft.kinds.array_function import array_function, constant
-from weft.kinds.checks import broadcasted, check_arrays, check_flag, inexact
+from weft.kinds.checks import broadcasted, check_arrays, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.elementwise import maximum, minimum
@@ -28,6 +28,7 @@ from weft.numpy.taking import take_axis
 from weft.ops.elementwise.rounding import RoundingMethod, ceil, floor
 from weft.ops.elementwise.rounding import round as nearest
 from weft.ops.elementwise.selection import clamp, select
+from weft.ops.flags import check_flag
 from weft.ops.indexing.creation import full, iota
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.reductions.sorting import sort

@@ -28,7 +28,6 @@ from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
     check_arrays,
-    check_flags,
     convert,
     inexact,
     length_of,
@@ -43,6 +42,7 @@ from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import powers, rounding
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
+from weft.ops.flags import check_flags
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 

@@ -30,7 +30,7 @@ from weft.kinds.arguments import (
     operand_kind,
 )
 from weft.kinds.array_function import array_function, python_function
-from weft.kinds.checks import check_arrays, check_flag, expanded, inexact, sequence_of
+from weft.kinds.checks import check_arrays, expanded, inexact, sequence_of
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.choosing import known
@@ -43,6 +43,7 @@ from weft.ops.elementwise.complex import complex
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.rounding import RoundingMethod, round
 from weft.ops.elementwise.selection import select
+from weft.ops.flags import check_flag
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_add
 from weft.ops.indexing.slicing import slice_in_dim

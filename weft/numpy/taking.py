@@ -30,7 +30,6 @@ from weft.kinds.checks import (
     check_arrays,
     check_fill_is_read,
     check_fits,
-    check_flag,
     convert,
     strong,
 )
@@ -39,6 +38,7 @@ from weft.numpy.indexing import counted_from_start
 from weft.numpy.reductions import boolean
 from weft.ops.elementwise.arithmetic import add, lt, rem
 from weft.ops.elementwise.selection import select as choose_elements
+from weft.ops.flags import check_flag
 from weft.ops.indexing import slicing
 from weft.ops.indexing.gather import GatherDimensionNumbers, default_fill, gather
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.kinds.checks import axis_of, broadcast_shape
+from weft.kinds.checks import axis_of, broadcast_shape, check_dimensions
 from weft.numpy.differences import trapezoid as numpy_trapezoid
-from weft.scipy.argument_checks import check_dimensions, wrong_shape
 
 __all__ = ["trapezoid"]
 

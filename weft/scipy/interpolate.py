@@ -10,41 +10,36 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes, tree
+from weft.argument_errors import not_taken, wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.facades import public_names
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.kinds.arguments import Operand, Operands
+from weft.kinds.arguments import Operand, Operands, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
     check_arrays,
-    check_flag,
+    check_choice,
+    check_dimensions,
+    check_numbers,
+    common_dtype,
     computing_dtype,
     inexact,
     operands,
     promoted,
 )
-from weft.scipy.argument_checks import (
-    check_dimensions,
-    check_numbers,
-    common_dtype,
-    one_of,
-    option,
-    refuse,
-    wrong_shape,
-    wrong_value,
-)
+from weft.ops.flags import check_flag
 
 __all__ = ["RegularGridInterpolator"]
 
 __dir__ = public_names(globals())
 
 _METHODS = ("linear", "nearest")
-Method = Annotated[str, option(*_METHODS)]
+Method = Annotated[str, choice(*_METHODS)]
 
 
 @array_function
@@ -135,10 +130,11 @@ class RegularGridInterpolator:
         fill_value: Any = np.nan,
     ) -> None:
         name = "interpolate.RegularGridInterpolator"
-        one_of(name, "method", method, _METHODS)
+        check_choice(method, _METHODS, name, "method")
         check_flag(bounds_error, name, "bounds_error")
-        instead = "leave it out: the result outside of the grid is fill_value"
-        refuse(name, "bounds_error", bool(bounds_error), False, instead)
+        if bounds_error:
+            why = "the result outside of the grid is fill_value"
+            raise not_taken(name, "bounds_error", True, why, "leave it out", False)
         if not isinstance(points, (tuple, list)) or not points:
             raise wrong_value(name, f"points={points!r:.80}", "a tuple of arrays as points")
         for number, row in enumerate(points):
@@ -167,7 +163,7 @@ class RegularGridInterpolator:
         """
         name = "interpolate.RegularGridInterpolator"
         chosen = self.method if method is None else method
-        one_of(name, "method", chosen, _METHODS)
+        check_choice(chosen, _METHODS, name, "method")
         if isinstance(xi, tuple):
             check_arrays(name, *xi)
             shape = broadcast_shape(name, *[type_of(x).shape for x in xi])

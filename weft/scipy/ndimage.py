@@ -15,22 +15,21 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
-from weft.kinds.arguments import NEVER
+from weft.kinds.arguments import NEVER, choice, of_rank
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype
-from weft.kinds.kind import Arguments, Kind
-from weft.scipy.argument_checks import (
+from weft.kinds.checks import (
+    broadcast_shape,
+    broadcasted,
     check_dimensions,
     check_numbers,
-    dimensions,
-    option,
-    wrong_shape,
-    wrong_value,
+    computing_dtype,
 )
+from weft.kinds.kind import Arguments, Kind
 
 __all__ = ["map_coordinates"]
 
@@ -66,13 +65,13 @@ def _order(value: Any, call: Arguments) -> int:
 
 
 _rows = np.ones((1, 3), np.float32)
-Input = Annotated[Any, dimensions(0)]
+Input = Annotated[Any, of_rank(0)]
 Coordinates = Annotated[
     Any, Kind(_coordinates, "an array for each axis", (1.0, "text"), _rows, False, plain=NEVER)
 ]
 Order = Annotated[int, Kind(_order, "0 or 1", (3, True), 1, plain=NEVER)]
-Mode = Annotated[str, option("constant", "nearest", "wrap", "mirror", "reflect")]
-Outside = Annotated[Any, dimensions(0, 0)]
+Mode = Annotated[str, choice("constant", "nearest", "wrap", "mirror", "reflect")]
+Outside = Annotated[Any, of_rank(0, 0)]
 
 
 def _inside(index: Any, size: int, mode: str) -> Any:

@@ -8,10 +8,10 @@ from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.kinds.arguments import BOTH
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import check_flag
 from weft.kinds.kind import NONE, Arguments, Kind
 from weft.numpy.linalg.operands import SquareMatrix, returned, widened
 from weft.numpy.linalg.results import EighResult, EigResult
+from weft.ops.flags import check_flag
 from weft.ops.linalg import eig as eig_operation
 from weft.ops.linalg import eigh as eigh_operation
 

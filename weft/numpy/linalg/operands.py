@@ -16,8 +16,9 @@ from weft.argument_errors import refusal
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.arguments import NEVER, common
-from weft.kinds.checks import check_arrays, check_flag, computing_dtype, convert, inexact
+from weft.kinds.checks import check_arrays, computing_dtype, convert, inexact
 from weft.kinds.kind import Arguments, Kind
+from weft.ops.flags import check_flag
 from weft.ops.linalg.matrices import ACCEPTED
 from weft.ops.operand_errors import to_dtype
 from weft.typing import ArrayLike

@@ -6,18 +6,18 @@ from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.base.facades import public_names
-from weft.kinds.arguments import NoEffect
+from weft.kinds.arguments import NoEffect, of_rank
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import computing_dtype, inexact
-from weft.scipy.argument_checks import common_dtype, dimensions, wrong_shape
+from weft.kinds.checks import common_dtype, computing_dtype, inexact
 
 __all__ = ["vq"]
 
 __dir__ = public_names(globals())
 
-Vectors = Annotated[Any, dimensions(1, 2, dtypes.ORDERED)]
+Vectors = Annotated[Any, of_rank(1, 2, dtypes.ORDERED)]
 
 
 @array_function

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, overload
 import numpy as np
 
 import weft.numpy as jnp
+from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.kinds.arguments import NEVER, Flag, NoEffect, common
+from weft.kinds.arguments import NEVER, Flag, NoEffect, choice, common, of_rank, refused
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.operands import PromotedSquare, returned, widened
@@ -19,7 +20,6 @@ from weft.ops.linalg import eigh as eigh_operation
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.matrices import adjoint, matmul, on_diagonal, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import dimensions, not_here, option, wrong_shape, wrong_value
 
 
 def mirrored(x: Any, lower: bool) -> Any:
@@ -45,8 +45,10 @@ def _of_pair(a: Any, b: Any, type: int, vectors: bool) -> tuple[Any, Any]:
     return v, w
 
 
-Selection = Annotated[None, not_here("take those of the result that you need: w[lo:hi]")]
-Problem = Annotated[int, option(1, 2, 3)]
+Selection = Annotated[
+    None, refused("all are computed", "take those of the result that you need: w[lo:hi]")
+]
+Problem = Annotated[int, choice(1, 2, 3)]
 
 
 @overload
@@ -128,15 +130,15 @@ def _range(value: Any, call: Arguments) -> Any:
     raise wrong_value(call.operation, got, wanted)
 
 
-_vector = dimensions(1, 1)
+_vector = of_rank(1, 1)
 Diagonal = Annotated[Any, dataclasses.replace(_vector, together=common)]
 # An array that another function checks.
 AnyDiagonal = Annotated[Any, dataclasses.replace(_vector, arrays=True)]
-Select = Annotated[str, option("a", "i", "v")]
+Select = Annotated[str, choice("a", "i", "v")]
 Range = Annotated[Any, Kind(_range, "what is selected, two numbers", plain=NEVER)]
 AnyRange = Annotated[Any, Kind(lambda value, call: value, "two numbers")]
-NoTolerance = Annotated[Any, not_here("leave it out: results are exact to roundoff")]
-NoKey = Annotated[Any, not_here("leave it out: nothing is drawn")]
+NoTolerance = Annotated[Any, refused("results are exact to roundoff", "leave it out")]
+NoKey = Annotated[Any, refused("nothing is drawn", "leave it out")]
 
 
 @array_function

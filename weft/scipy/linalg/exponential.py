@@ -12,12 +12,13 @@ from typing import Annotated, Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.control_flow.loops import scan
 from weft.core.types import type_of
 from weft.interpreters.jvp import jvp_flat
-from weft.kinds.arguments import Flag
+from weft.kinds.arguments import Flag, choice, count_from
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert
 from weft.numpy.linalg.operands import PromotedSquare, SquareMatrix, returned, widened
@@ -25,7 +26,6 @@ from weft.numpy.linalg.solving import solved
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.matrices import matmul, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import count_from, option, wrong_shape
 
 __all__ = ["expm", "expm_frechet"]
 
@@ -88,7 +88,7 @@ def _exponential(a: Any, *, upper: bool, squarings: int) -> Any:
     return jnp.where(beyond[..., None, None], jnp.nan, found)
 
 
-Method = Annotated[str, option("SPS", "blockEnlarge")]
+Method = Annotated[str, choice("SPS", "blockEnlarge")]
 Count = Annotated[int, count_from(0)]
 
 

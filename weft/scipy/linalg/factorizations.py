@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.kinds.arguments import Flag, NoEffect
+from weft.kinds.arguments import Flag, NoEffect, choice
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcasted, inexact
 from weft.numpy.linalg import factorizations as numpy_factorizations
@@ -31,7 +32,6 @@ from weft.ops.linalg import svd as svd_operation
 from weft.ops.linalg.cholesky import symmetrized
 from weft.ops.linalg.householder import householder_product, ormqr
 from weft.ops.linalg.matrices import adjoint, matmul, part, scaled_columns, triangle
-from weft.scipy.argument_checks import option, wrong_shape
 
 __all__ = [
     "cho_factor", "cholesky", "hessenberg", "lu", "lu_factor", "polar", "qr", "qr_multiply", "svd",
@@ -44,10 +44,10 @@ _DRIVERS = {
     "gesdd": svd_operation.SvdAlgorithm.DIVIDE_AND_CONQUER,
     "gesvd": svd_operation.SvdAlgorithm.QR,
 }
-Form = Annotated[str, option("full", "r", "economic", "raw")]
-Side = Annotated[str, option("right", "left")]
-Driver = Annotated[str, option(*_DRIVERS)]
-Method = Annotated[str, option("qdwh", "svd")]
+Form = Annotated[str, choice("full", "r", "economic", "raw")]
+Side = Annotated[str, choice("right", "left")]
+Driver = Annotated[str, choice(*_DRIVERS)]
+Method = Annotated[str, choice("qdwh", "svd")]
 
 
 @array_function

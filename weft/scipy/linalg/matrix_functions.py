@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_type
+from weft.argument_errors import invalid_type, not_taken, wrong_shape
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as map_
@@ -21,12 +21,11 @@ from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function, python_function
-from weft.kinds.checks import check_arrays, convert
+from weft.kinds.checks import check_arrays, check_dimensions, convert
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.operands import SquareMatrix, check_square, matrix_kind, widened
 from weft.ops.linalg.matrices import adjoint, matmul
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import check_dimensions, refuse, wrong_shape
 from weft.scipy.linalg.schur import triangular_schur
 from weft.scipy.linalg.sylvester import sylvester
 
@@ -67,7 +66,9 @@ def _root_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def _one_block(value: Any, call: Arguments) -> None:
-    refuse(call.operation, call.name, value, 1, "leave it out: columns are one block")
+    if value != 1:
+        why = "columns are one block"
+        raise not_taken(call.operation, call.name, value, why, "leave it out", 1)
 
 
 OneBlock = Annotated[int, Kind(_one_block, "1", (2,), plain=NEVER)]

@@ -6,17 +6,17 @@ from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import type_of
-from weft.kinds.arguments import NoEffect
+from weft.kinds.arguments import NoEffect, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert
 from weft.numpy.linalg.operands import SquareMatrix, is_complex, returned, widened
 from weft.numpy.vectorizing import over
 from weft.ops.linalg import schur as schur_operation
 from weft.ops.linalg.matrices import triangle
-from weft.scipy.argument_checks import option, wrong_shape
 
 
 def complex_schur(a: Any) -> tuple[Any, Any]:
@@ -28,7 +28,7 @@ def complex_schur(a: Any) -> tuple[Any, Any]:
     return triangle(t, False), z
 
 
-Form = Annotated[str, option("real", "complex", "r", "c")]
+Form = Annotated[str, choice("real", "complex", "r", "c")]
 
 
 @array_function

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_class
+from weft.argument_errors import invalid_class, wrong_shape
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.kinds.arguments import NEVER, Flag, NoEffect, common
+from weft.kinds.arguments import NEVER, Flag, NoEffect, choice, common
 from weft.kinds.array_function import array_function, python_function
-from weft.kinds.checks import broadcast_shape, broadcasted
+from weft.kinds.checks import broadcast_shape, broadcasted, check_choice
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg import determinants
 from weft.numpy.linalg import solving as numpy_solving
@@ -33,7 +33,6 @@ from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.lu import lu_pivots_to_permutation
 from weft.ops.linalg.matrices import adjoint, conjugate, matmul, reordered, swapped, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import one_of, option, wrong_shape
 from weft.scipy.linalg.eigenvalues import mirrored
 
 __all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]
@@ -91,7 +90,7 @@ def _pivots(value: Any, call: Arguments) -> Any:
 
 def _turn(value: Any, call: Arguments) -> int:
     names: tuple[Any, ...] = ("N", "T", "C") if isinstance(value, str) else (0, 1, 2)
-    one_of(call.operation, call.name, value, names)
+    check_choice(value, names, call.operation, call.name)
     return names.index(value)
 
 
@@ -103,8 +102,8 @@ CholeskyPair = Annotated[Any, _pair("cho_factor", False)]
 LUPair = Annotated[Any, _pair("lu_factor", np.arange(3))]
 _wrong = ("text", np.ones(3, np.float32))
 Pivots = Annotated[Any, Kind(_pivots, "numbers of rows", _wrong, np.arange(3), False, plain=NEVER)]
-Assumed = Annotated[str, option("gen", "sym", "her", "pos")]
-WholeTurn = Annotated[int, option(0, 1, 2)]
+Assumed = Annotated[str, choice("gen", "sym", "her", "pos")]
+WholeTurn = Annotated[int, choice(0, 1, 2)]
 Turn = Annotated[Any, Kind(_turn, '0 or "N", 1 or "T", 2 or "C"', ("H", 3, None), plain=NEVER)]
 
 

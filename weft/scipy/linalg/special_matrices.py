@@ -14,20 +14,13 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.kinds.arguments import NEVER, Flag, common
+from weft.kinds.arguments import NEVER, Flag, choice, common, count_from, of_rank
 from weft.kinds.array_function import array_function, python_function
-from weft.kinds.checks import broadcast_shape, broadcasted, inexact
+from weft.kinds.checks import broadcast_shape, broadcasted, check_dimensions, inexact
 from weft.kinds.kind import Arguments, Kind
-from weft.scipy.argument_checks import (
-    check_dimensions,
-    count_from,
-    dimensions,
-    option,
-    wrong_shape,
-    wrong_value,
-)
 
 __all__ = [
     "block_diag", "circulant", "companion", "convolution_matrix", "dft", "fiedler",
@@ -65,15 +58,15 @@ Blocks = Annotated[
     Any, Kind(_blocks, "matrices, vectors and numbers", _wrong, static=False, together=common)
 ]
 # A number is a vector of one element, as in SciPy.
-Entries = Annotated[Any, dimensions(0, together=common)]
+Entries = Annotated[Any, of_rank(0, together=common)]
 Vectors = Annotated[Any, _elements(0)]
 Filled = Annotated[Any, _elements(1)]
 Coefficients = Annotated[Any, _elements(2)]
 Size = Annotated[int, count_from(0)]
 Positive = Annotated[int, count_from(1)]
-Mode = Annotated[str, option("full", "same", "valid")]
-Scale = Annotated[str, option("sqrtn", "n")]
-Form = Annotated[str, option("symmetric", "lower", "upper")]
+Mode = Annotated[str, choice("full", "same", "valid")]
+Scale = Annotated[str, choice("sqrtn", "n")]
+Form = Annotated[str, choice("symmetric", "lower", "upper")]
 AnyDType = Annotated[Any, Kind(lambda value, call: dtypes.requested(value), "a dtype", ("text",))]
 
 

@@ -11,10 +11,12 @@ from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
+from weft.kinds.arguments import choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
@@ -25,7 +27,6 @@ from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.eig import eig
 from weft.ops.linalg.matrices import adjoint, matmul, swapped
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import option, wrong_shape, wrong_value
 from weft.scipy.linalg.schur import complex_schur
 
 
@@ -98,7 +99,7 @@ def _not_negative(value: Any, call: Arguments) -> float:
     return float(value)
 
 
-Method = Annotated[str, option("schur", "eigen")]
+Method = Annotated[str, choice("schur", "eigen")]
 NotNegative = Annotated[float, Kind(_not_negative, "a number of 0 or more", ("text", -1))]
 
 

@@ -14,15 +14,21 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft import dtypes
 from weft.api.autodiff import value_and_grad
-from weft.argument_errors import close_name, integer_of, invalid_type, unknown_option
+from weft.argument_errors import (
+    close_name,
+    integer_of,
+    invalid_type,
+    unknown_option,
+    wrong_shape,
+    wrong_value,
+)
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.axes import mesh_axes
 from weft.core.types import type_of
 from weft.errors import Fix, api_boundary
-from weft.kinds.checks import convert, inexact
+from weft.kinds.checks import check_choice, check_dimensions, convert, inexact
 from weft.ops.collectives.all_reduce import pbroadcast
-from weft.scipy.argument_checks import check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.optimize.line_search import line_search
 
 
@@ -192,7 +198,7 @@ def minimize(
     Array([2., 2.], dtype=float32)
     """
     name = "optimize.minimize"
-    one_of(name, "method", method.upper() if isinstance(method, str) else method, ("BFGS",))
+    check_choice(method.upper() if isinstance(method, str) else method, ("BFGS",), name, "method")
     _check_function(name, fun, args)
     check_dimensions(name, "x0", x0, 1, 1, dtypes.ORDERED)
     settings = _settings(options, tol, type_of(x0).shape[0])

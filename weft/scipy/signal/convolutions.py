@@ -8,15 +8,22 @@ from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
-from weft.kinds.arguments import NEVER
+from weft.kinds.arguments import NEVER, choice, of_rank
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import axes_of, broadcast_shape, computing_dtype, convert, inexact
+from weft.kinds.checks import (
+    axes_of,
+    broadcast_shape,
+    common_dtype,
+    computing_dtype,
+    convert,
+    inexact,
+)
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy import fft
 from weft.ops.products.convolution import conv_general_dilated
 from weft.ops.products.dot import canonical_precision
-from weft.scipy.argument_checks import common_dtype, dimensions, option, wrong_shape, wrong_value
 
 
 def _precision(value: Any, call: Arguments) -> Any:
@@ -28,12 +35,12 @@ def _axes(value: Any, call: Arguments) -> tuple[int, ...]:
 
 
 Axes = Annotated[Any, Kind(_axes, "some axes, or None for all", (99, 0.5, (0, 0)), plain=NEVER)]
-Numbers = Annotated[Any, dimensions(0)]
-Matrix = Annotated[Any, dimensions(2, 2)]
-Fill = Annotated[Any, dimensions(0, 0, fixed=True)]
-Mode = Annotated[str, option("full", "same", "valid")]
-Method = Annotated[str, option("auto", "direct", "fft")]
-Boundary = Annotated[str, option("fill", "wrap", "symm")]
+Numbers = Annotated[Any, of_rank(0)]
+Matrix = Annotated[Any, of_rank(2, 2)]
+Fill = Annotated[Any, of_rank(0, 0, fixed=True)]
+Mode = Annotated[str, choice("full", "same", "valid")]
+Method = Annotated[str, choice("auto", "direct", "fft")]
+Boundary = Annotated[str, choice("fill", "wrap", "symm")]
 Precision = Annotated[Any, Kind(_precision, "the precision of products", ("?",), plain=NEVER)]
 
 

@@ -9,31 +9,30 @@ frequencies depend on sizes only; the rest is one executable.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 import weft.numpy as jnp
 from weft import config, dtypes
-from weft.argument_errors import close_name, integer_of, unknown_option
+from weft.argument_errors import close_name, unknown_option, wrong_shape, wrong_value
 from weft.arrays.array import Array
-from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix, WeftValueError, api_boundary
+from weft.errors import Fix, WeftValueError
+from weft.kinds.arguments import NEVER, Flag, Integer, OneAxis, choice, common, count_from, of_rank
+from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
-    axis_of,
     broadcast_shape,
-    check_flag,
+    check_choice,
+    check_dimensions,
     computing_dtype,
     convert,
     inexact,
-    promoted,
 )
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.kind import Arguments, Kind
 from weft.numpy import fft
 from weft.numpy.linalg.operands import widened
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
-from weft.scipy.argument_checks import at_least, check_dimensions, one_of, wrong_shape, wrong_value
 from weft.scipy.signal.trends import without_trend
 
 # Sums of cosines, periodic: the window repeats, so its last element is left out.
@@ -46,6 +45,7 @@ _COSINES = {
     "blackmanharris": (0.35875, 0.48829, 0.14128, 0.01168),
     "flattop": (0.21557895, 0.41663158, 0.277263158, 0.083578947, 0.006947368),
 }
+_NAMES = (*_COSINES, "bartlett", "cosine")
 _OTHER_NAMES = {
     "hanning": "hann",
     "rectangular": "boxcar",
@@ -62,71 +62,79 @@ _OTHER_NAMES = {
 _rules_of_its_own = config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow")
 
 
-def _named_window(operation: str, name: Any, n: int) -> Any:
-    """A window by its name, in double precision."""
-    found = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
-    place = np.arange(n)
-    if found == "bartlett":
-        return 1 - abs(2 * place / n - 1) if n > 1 else np.ones(n)
-    if found == "cosine":
-        return np.sin(np.pi * (place + 0.5) / (n + 1)) if n > 1 else np.ones(n)
-    if found not in _COSINES:
-        raise _no_window(operation, name, n)
-    if n == 1:
-        return np.ones(1)
-    terms = enumerate(_COSINES[found])
-    return sum((-1) ** k * a * np.cos(2 * np.pi * k * place / n) for k, a in terms)
-
-
-def _no_window(operation: str, given: Any, n: int | None = None) -> WeftValueError:
+def _no_window(operation: str, given: Any) -> WeftValueError:
     """The error for an unknown name, with the one nearest to it."""
-    names = (*_COSINES, "bartlett", "cosine")
-    near = close_name(given.lower(), names) if isinstance(given, str) else None
-    made = f"scipy.signal.get_window({given!r:.60}, {'nperseg' if n is None else n})"
+    near = close_name(given.lower(), _NAMES) if isinstance(given, str) else None
+    made = f"scipy.signal.get_window({given!r:.60}, nperseg)"
     other = f", or the numbers of another window as an array: {made}" if not near else ""
     name = near or "hann"
-    wanted = f"{', '.join(map(repr, names))}, or an array of nperseg elements"
+    wanted = f"{', '.join(map(repr, _NAMES))}, or an array of nperseg elements"
     fix = Fix("window", f"pass window={name!r}{other}", {"window": name})
     return unknown_option(operation, "window", given, wanted, fix=fix)
 
 
-def _window(operation: str, given: Any, nperseg: Any, length: int) -> tuple[Any, int]:
-    """The window, and the length of the parts."""
-    if isinstance(given, tuple):
+def _window(value: Any, call: Arguments) -> Any:
+    """The name of a window, or an array."""
+    name = value
+    if isinstance(value, tuple) and len(value) == 1:
         # SciPy's names with parameters; one without any is the name alone.
-        if len(given) != 1 or not isinstance(given[0], str):
-            raise _no_window(operation, given)
-        [given] = given
-    if isinstance(given, str):
-        n = (
-            min(256, length)
-            if nperseg is None
-            else min(at_least(operation, "nperseg", nperseg, 1), length)
-        )
-        return _named_window(operation, given, n), n
-    check_dimensions(operation, "window", given, 1, 1, dtypes.ORDERED)
-    n = type_of(given).shape[0]
-    if nperseg is not None and at_least(operation, "nperseg", nperseg, 1) != n:
-        got = f"a window of {n} elements and nperseg={nperseg}"
-        raise wrong_value(operation, got, f"nperseg=None, or nperseg={n}, beside this window")
-    if n > length:
-        got = f"a window of {n}, {length} samples"
-        raise wrong_shape(operation, got, "a window as long as x, or shorter")
-    return given, n
+        [name] = value
+    if not isinstance(name, str) and not isinstance(value, tuple):
+        check_dimensions(call.operation, "window", value, 1, 1, dtypes.ORDERED)
+        return value
+    found = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
+    if found not in _NAMES:
+        raise _no_window(call.operation, value)
+    return found
+
+
+def _trend(value: Any, call: Arguments) -> str:
+    """The trend subtracted from each part: "", "constant" or "linear"."""
+    if value is False or value is None:
+        return ""
+    check_choice(value, ("constant", "linear", "c", "l"), call.operation, "detrend")
+    return {"c": "constant", "l": "linear"}[value[0]]
+
+
+_weights = "the name of a window, or its elements"
+Signal = Annotated[Any, of_rank(1)]
+Signals = Annotated[Any, of_rank(1, together=common)]
+Rate = Annotated[Any, of_rank(0, 0, dtypes.ORDERED, fixed=True)]
+Window = Annotated[
+    Any, Kind(_window, _weights, ("?", 0.5), "hann", static=False, fixed=True, plain=NEVER)
+]
+Count = Annotated[int, count_from(1)]
+Trend = Annotated[Any, Kind(_trend, 'False, "constant" or "linear"', ("?", 0.5), plain=NEVER)]
+Boundary = Annotated[str, choice("zeros", "even", "odd", "constant")]
+Scaling = Annotated[str, choice("density", "spectrum")]
+Average = Annotated[str, choice("mean", "median")]
+
+
+def _named_window(name: str, n: int) -> Any:
+    """A window by its name, in double precision."""
+    place = np.arange(n)
+    if n == 1:
+        return np.ones(1)
+    if name == "bartlett":
+        return 1 - abs(2 * place / n - 1)
+    if name == "cosine":
+        return np.sin(np.pi * (place + 0.5) / (n + 1))
+    terms = enumerate(_COSINES[name])
+    return sum((-1) ** k * a * np.cos(2 * np.pi * k * place / n) for k, a in terms)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """Lengths and options of a transform of parts; equal plans share an executable."""
+    """Lengths and options of a transform of parts."""
 
     nperseg: int
     noverlap: int
     nfft: int
     onesided: bool
-    scaling: str
-    detrend: str
-    around: str | None
-    padded: bool
+    scaling: str = "spectrum"
+    detrend: str = ""
+    around: str | None = None
+    padded: bool = False
 
     @property
     def step(self) -> int:
@@ -134,27 +142,34 @@ class _Plan:
         return self.nperseg - self.noverlap
 
 
-def _lengths(operation: str, nperseg: int, noverlap: Any, nfft: Any) -> tuple[int, int]:
-    """The overlap and the length of the transforms."""
-    size = nperseg if nfft is None else integer_of(nfft, operation, "nfft")
-    if size < nperseg:
-        raise wrong_value(operation, f"nfft={size}", f"an nfft of at least {nperseg} (nperseg)")
-    overlap = nperseg // 2 if noverlap is None else integer_of(noverlap, operation, "noverlap")
-    if not 0 <= overlap < nperseg:
-        wanted = f"a noverlap from 0 to {nperseg - 1}, below nperseg"
-        raise wrong_value(operation, f"noverlap={overlap}", wanted)
-    return overlap, size
-
-
-def _trend(operation: str, detrend: Any) -> str:
-    """The trend subtracted from each part: "", "constant" or "linear"."""
-    if detrend is False or detrend is None:
-        return ""
-    one_of(operation, "detrend", detrend, ("constant", "linear", "c", "l"))
-    return {"c": "constant", "l": "linear"}[detrend[0]]
-
-
-_BOUNDARIES = ("zeros", "even", "odd", "constant")
+def _planned(
+    length: int,
+    window: Any,
+    nperseg: int | None,
+    noverlap: int | None,
+    nfft: int | None,
+    *options: Any,
+) -> tuple[Any, _Plan]:
+    """The window for a signal of a length, and the plan. Raises WeftValueError and ShapeError."""
+    if isinstance(window, str):
+        n = min(256 if nperseg is None else nperseg, length)
+        window = _named_window(window, n)
+    else:
+        n = window.shape[0]
+        if nperseg not in (None, n):
+            got = f"a window of {n} elements and nperseg={nperseg}"
+            raise wrong_value(None, got, f"nperseg=None, or nperseg={n}, beside this window")
+        if n > length:
+            got = f"a window of {n}, {length} samples"
+            raise wrong_shape(None, got, "a window as long as x, or shorter")
+    size = n if nfft is None else nfft
+    if size < n:
+        raise wrong_value(None, f"nfft={size}", f"an nfft of at least {n} (nperseg)")
+    overlap = n // 2 if noverlap is None else noverlap
+    if not 0 <= overlap < n:
+        wanted = f"a noverlap from 0 to {n - 1}, below nperseg"
+        raise wrong_value(None, f"noverlap={overlap}", wanted)
+    return window, _Plan(n, overlap, size, *options)
 
 
 def _extended(x: Any, plan: _Plan) -> Any:
@@ -205,9 +220,8 @@ def _scale(window: Any, fs: Any, scaling: str) -> Any:
     return 1 / jnp.square(jnp.sum(window))
 
 
-@compiled
 @_rules_of_its_own
-def _short_time(x: Any, window: Any, *, axis: int, plan: _Plan) -> Any:
+def _short_time(x: Any, window: Any, axis: int, plan: _Plan) -> Any:
     """The transforms, with frequencies at `axis` and times last."""
     x = jnp.moveaxis(widened(x), axis, -1)
     window = convert(window, x.real.dtype)
@@ -229,18 +243,18 @@ def _power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _power(z), 2 * (z.real * t.real + z.imag * t.imag)
 
 
-@compiled
 @_rules_of_its_own
-def _densities(
-    x: Any, y: Any, window: Any, fs: Any, *, axis: int, average: str, plan: _Plan
-) -> Any:
-    """Averages over all parts of products of transforms; of one signal (`y` is `x`) the power,
+def _densities(x: Any, y: Any, window: Any, fs: Any, axis: int, average: str, plan: _Plan) -> Any:
+    """Averages over all parts of products of transforms; of one signal (y is None) the power,
     which is real."""
-    same = x is y
-    x, y = (jnp.moveaxis(widened(z), axis, -1) for z in (x, y))
+    x = jnp.moveaxis(widened(x), axis, -1)
     window, fs = (convert(z, x.real.dtype) for z in (window, fs))
-    first = _transforms(x, window, plan)
-    found = _power(first) if same else jnp.conj(first) * _transforms(y, window, plan)
+    found = _transforms(x, window, plan)
+    if y is None:
+        found = _power(found)
+    else:
+        y = jnp.moveaxis(widened(y), axis, -1)
+        found = jnp.conj(found) * _transforms(y, window, plan)
     found = jnp.mean(found, axis=-2) if average == "mean" else _median(found)
     found = found * _scale(window, fs, plan.scaling)
     if plan.onesided:
@@ -270,19 +284,25 @@ def _frequencies(plan: _Plan, fs: Any, dtype: Any) -> Any:
     return f * convert(fs, real)
 
 
-@api_boundary
+@_rules_of_its_own
+def _times(count: int, first: float, step: int, fs: Any, dtype: Any) -> Any:
+    """The times of samples or parts."""
+    return convert((jnp.arange(count, dtype=dtype) * step + first) / fs, dtype)
+
+
+@array_function
 def stft(
-    x: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: int = 256,
-    noverlap: int | None = None,
-    nfft: int | None = None,
-    detrend: Any = False,
-    return_onesided: bool = True,
-    boundary: str | None = "zeros",
-    padded: bool = True,
-    axis: int = -1,
+    x: Signal,
+    fs: Rate = 1.0,
+    window: Window = "hann",
+    nperseg: Count | None = 256,
+    noverlap: Integer | None = None,
+    nfft: Integer | None = None,
+    detrend: Trend = False,
+    return_onesided: Flag = True,
+    boundary: Boundary | None = "zeros",
+    padded: Flag = True,
+    axis: OneAxis = -1,
 ) -> tuple[Array, Array, Array]:
     """Frequencies, times, and the Fourier transforms of overlapping parts of a signal.
 
@@ -303,32 +323,18 @@ def stft(
     >>> f, t, z.shape
     (Array([0.  , 0.25, 0.5 ], dtype=float32), Array([0., 2., 4., 6., 8.], dtype=float32), (3, 5))
     """
-    check_flag(return_onesided, "signal.stft", "return_onesided")
-    check_flag(padded, "signal.stft", "padded")
-    name = "signal.stft"
-    check_dimensions(name, "x", x, 1)
-    of = type_of(x)
-    place = axis_of(axis, of.ndim, name)
-    check_dimensions(name, "fs", fs, 0, 0, dtypes.ORDERED)
-    weights, n = _window(name, window, nperseg, of.shape[place])
-    overlap, size = _lengths(name, n, noverlap, nfft)
-    if boundary is not None:
-        one_of(name, "boundary", boundary, _BOUNDARIES)
-    dtype = inexact(of.dtype)
-    onesided = bool(return_onesided) and dtype not in dtypes.COMPLEX
-    plan = _Plan(
-        n, overlap, size, onesided, "spectrum", _trend(name, detrend), boundary, bool(padded)
-    )
-    found = _short_time(x, weights, axis=place, plan=plan)
+    dtype = inexact(x.dtype)
+    onesided = return_onesided and dtype not in dtypes.COMPLEX
+    options = onesided, "spectrum", detrend, boundary, padded
+    weights, plan = _planned(x.shape[axis], window, nperseg, noverlap, nfft, *options)
+    found = _short_time(x, weights, axis, plan)
     f = _frequencies(plan, fs, dtype)
-    middle = n / 2 if boundary is None else 0.0
-    times = (jnp.arange(found.shape[-1], dtype=f.dtype) * (n - overlap) + middle) / fs
-    return f, convert(times, f.dtype), found
+    middle = plan.nperseg / 2 if boundary is None else 0.0
+    return f, _times(found.shape[-1], middle, plan.step, fs, f.dtype), found
 
 
-@compiled
 @_rules_of_its_own
-def _inverse(z: Any, window: Any, *, axes: tuple[int, int], cut: bool, plan: _Plan) -> Any:
+def _inverse(z: Any, window: Any, axes: tuple[int, int], cut: bool, plan: _Plan) -> Any:
     z = jnp.moveaxis(z, axes, (-1, -2))
     parts = (fft.irfft if plan.onesided else fft.ifft)(z, plan.nfft)[..., : plan.nperseg]
     window = convert(window, parts.real.dtype)
@@ -352,18 +358,18 @@ def _added(parts: Any, plan: _Plan) -> Any:
     return out.at[..., _places(plan, count)].add(parts)
 
 
-@api_boundary
+@array_function
 def istft(
-    Zxx: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: int | None = None,
-    noverlap: int | None = None,
-    nfft: int | None = None,
-    input_onesided: bool = True,
-    boundary: bool = True,
-    time_axis: int = -1,
-    freq_axis: int = -2,
+    Zxx: Annotated[Any, of_rank(2)],
+    fs: Rate = 1.0,
+    window: Window = "hann",
+    nperseg: Count | None = None,
+    noverlap: Integer | None = None,
+    nfft: Integer | None = None,
+    input_onesided: Flag = True,
+    boundary: Flag = True,
+    time_axis: OneAxis = -1,
+    freq_axis: OneAxis = -2,
 ) -> tuple[Array, Array]:
     """Times and the signal whose `stft` is, or comes nearest to, these transforms.
 
@@ -390,76 +396,34 @@ def istft(
     >>> istft(z)[1].round(5)
     Array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
     """
-    check_flag(boundary, "signal.istft", "boundary")
-    check_flag(input_onesided, "signal.istft", "input_onesided")
-    name = "signal.istft"
-    check_dimensions(name, "Zxx", Zxx, 2)
-    of = type_of(Zxx)
-    check_dimensions(name, "fs", fs, 0, 0, dtypes.ORDERED)
-    frequencies, times = (axis_of(a, of.ndim, name) for a in (freq_axis, time_axis))
-    if frequencies == times:
+    if freq_axis == time_axis:
         got = f"time_axis={time_axis}, freq_axis={freq_axis}"
-        raise wrong_value(name, got, "two different axes")
-    count = of.shape[frequencies]
+        raise wrong_value(None, got, "two different axes")
+    count = Zxx.shape[freq_axis]
     whole = 2 * (count - 1) if input_onesided else count
-    n = whole if nperseg is None else at_least(name, "nperseg", nperseg, 1)
-    if n < 1 or not of.size:
-        raise wrong_shape(name, f"Zxx: {of}", "more than one frequency, and parts")
+    n = whole if nperseg is None else nperseg
+    if n < 1 or not Zxx.size:
+        raise wrong_shape(None, f"Zxx: {Zxx.type}", "more than one frequency, and parts")
     if nfft is None:
         # The middle frequency of an even length and the last of an odd one look alike.
         nfft = n if input_onesided and n == whole + 1 else whole
-    weights, n = _window(name, window, n, n)
-    overlap, size = _lengths(name, n, noverlap, nfft)
-    if (size // 2 + 1 if input_onesided else size) != count:
-        fits = f"nfft={whole}" + f" or {whole + 1}" * bool(input_onesided)
-        raise wrong_value(name, f"nfft={size} for {count} frequencies", fits)
-    plan = _Plan(n, overlap, size, bool(input_onesided), "spectrum", "", None, False)
-    z = convert(Zxx, dtypes.to_complex(computing_dtype(of.dtype)))
-    out = _inverse(z, weights, axes=(frequencies, times), cut=bool(boundary), plan=plan)
-    place = times if times < frequencies else times - 1
-    t = jnp.arange(out.shape[-1], dtype=out.real.dtype) / fs
-    return convert(t, out.real.dtype), jnp.moveaxis(out, -1, place)
+    weights, plan = _planned(n, window, n, noverlap, nfft, input_onesided)
+    if (plan.nfft // 2 + 1 if input_onesided else plan.nfft) != count:
+        fits = f"nfft={whole}" + f" or {whole + 1}" * input_onesided
+        raise wrong_value(None, f"nfft={plan.nfft} for {count} frequencies", fits)
+    z = convert(Zxx, dtypes.to_complex(computing_dtype(Zxx.dtype)))
+    out = _inverse(z, weights, (freq_axis, time_axis), boundary, plan)
+    place = time_axis if time_axis < freq_axis else time_axis - 1
+    return _times(out.shape[-1], 0.0, 1, fs, out.real.dtype), jnp.moveaxis(out, -1, place)
 
 
-def _spectrum(operation: str, x: Any, y: Any, fs: Any, options: dict[str, Any]) -> tuple[Any, Any]:
-    """Frequencies and densities of one signal (y is None) or a pair."""
-    check_flag(options["return_onesided"], operation, "return_onesided")
-    check_dimensions(operation, "x", x, 1)
-    of = type_of(x)
-    place = axis_of(options["axis"], of.ndim, operation)
-    check_dimensions(operation, "fs", fs, 0, 0, dtypes.ORDERED)
-    one_of(operation, "scaling", options["scaling"], ("density", "spectrum"))
-    one_of(operation, "average", options["average"], ("mean", "median"))
-    trend = _trend(operation, options["detrend"])
-    dtype = inexact(of.dtype)
-    if y is not None:
-        check_dimensions(operation, "y", y, 1)
-        x, y, place, dtype = _paired(operation, x, y, place)
-    length = type_of(x).shape[place]
-    if not type_of(x).size:
-        raise wrong_shape(operation, f"x: {of}", "signals with samples")
-    weights, n = _window(operation, options["window"], options["nperseg"], length)
-    overlap, size = _lengths(operation, n, options["noverlap"], options["nfft"])
-    onesided = bool(options["return_onesided"]) and dtype not in dtypes.COMPLEX
-    plan = _Plan(n, overlap, size, onesided, options["scaling"], trend, None, False)
-    settings = {"axis": place, "average": options["average"], "plan": plan}
-    if y is None:
-        found = _powers(x, weights, fs, **settings)
-    else:
-        found = _densities(x, y, weights, fs, **settings)
-    return _frequencies(plan, fs, dtype), found
-
-
-def _paired(operation: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int, Any]:
-    """Brings two signals to one dtype and shape, the shorter one padded with zeros."""
-    a, b = type_of(x), type_of(y)
-    x, y = promoted(operation, x, y)
-    dtype = inexact(type_of(x).dtype)
-    after = a.ndim - axis
-    if b.ndim < after:
-        raise wrong_shape(operation, f"x: {a}, y: {b}", "a y that has the axis")
-    x, y = jnp.moveaxis(x, axis, -1), jnp.moveaxis(y, b.ndim - after, -1)
-    batch = broadcast_shape(operation, x.shape[:-1], y.shape[:-1])
+def _paired(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+    """Brings two signals to one shape, the shorter one padded with zeros; the axis in it."""
+    after = x.ndim - axis
+    if y.ndim < after:
+        raise wrong_shape(None, f"x: {x.type}, y: {y.type}", "a y that has the axis")
+    x, y = jnp.moveaxis(x, axis, -1), jnp.moveaxis(y, y.ndim - after, -1)
+    batch = broadcast_shape(None, x.shape[:-1], y.shape[:-1])
     length = max(x.shape[-1], y.shape[-1])
     both = []
     for z in (x, y):
@@ -467,29 +431,45 @@ def _paired(operation: str, x: Any, y: Any, axis: int) -> tuple[Any, Any, int, A
         both.append(jnp.broadcast_to(z, (*batch, length)))
     place = len(batch) + 1 - after
     first, second = (jnp.moveaxis(z, -1, place) for z in both)
-    return first, second, place, dtype
+    return first, second, place
 
 
-@compiled
-@_rules_of_its_own
-def _powers(x: Any, window: Any, fs: Any, *, axis: int, average: str, plan: _Plan) -> Any:
-    return _densities.function(x, x, window, fs, axis=axis, average=average, plan=plan)
-
-
-@api_boundary
-def csd(
+def _density(
     x: Any,
     y: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: int | None = None,
-    noverlap: int | None = None,
-    nfft: int | None = None,
-    detrend: Any = "constant",
-    return_onesided: bool = True,
-    scaling: str = "density",
-    axis: int = -1,
-    average: str = "mean",
+    fs: Any,
+    axis: int,
+    average: str,
+    lengths: tuple[Any, ...],
+    onesided: bool,
+    *options: str,
+) -> tuple[Any, Any]:
+    """Frequencies and densities of one signal (y is None) or a pair."""
+    dtype = inexact(x.dtype)
+    if y is not None:
+        x, y, axis = _paired(x, y, axis)
+    if not x.size:
+        raise wrong_shape(None, f"x: {x.type}", "signals with samples")
+    onesided = onesided and dtype not in dtypes.COMPLEX
+    weights, plan = _planned(x.shape[axis], *lengths, onesided, *options)
+    found = _densities(x, y, weights, fs, axis, average, plan)
+    return _frequencies(plan, fs, dtype), found
+
+
+@array_function
+def csd(
+    x: Signals,
+    y: Signals | None,
+    fs: Rate = 1.0,
+    window: Window = "hann",
+    nperseg: Count | None = None,
+    noverlap: Integer | None = None,
+    nfft: Integer | None = None,
+    detrend: Trend = "constant",
+    return_onesided: Flag = True,
+    scaling: Scaling = "density",
+    axis: OneAxis = -1,
+    average: Average = "mean",
 ) -> tuple[Array, Array]:
     """Frequencies, and the cross power spectral density of two signals, by Welch's method.
 
@@ -511,27 +491,24 @@ def csd(
     >>> p
     Array([0., 0., 1.], dtype=float32)
     """
-    options = {
-        "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
-        "detrend": detrend, "return_onesided": return_onesided, "scaling": scaling, "axis": axis,
-        "average": average,
-    }  # fmt: skip
-    return _spectrum("signal.csd", x, y, fs, options)
+    lengths = window, nperseg, noverlap, nfft
+    options = return_onesided, scaling, detrend
+    return _density(x, y, fs, axis, average, lengths, *options)
 
 
-@api_boundary
+@array_function
 def welch(
-    x: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
-    nperseg: int | None = None,
-    noverlap: int | None = None,
-    nfft: int | None = None,
-    detrend: Any = "constant",
-    return_onesided: bool = True,
-    scaling: str = "density",
-    axis: int = -1,
-    average: str = "mean",
+    x: Signal,
+    fs: Rate = 1.0,
+    window: Window = "hann",
+    nperseg: Count | None = None,
+    noverlap: Integer | None = None,
+    nfft: Integer | None = None,
+    detrend: Trend = "constant",
+    return_onesided: Flag = True,
+    scaling: Scaling = "density",
+    axis: OneAxis = -1,
+    average: Average = "mean",
 ) -> tuple[Array, Array]:
     """Frequencies, and the power spectral density of a signal, real: `csd` of x with itself.
 
@@ -551,9 +528,6 @@ def welch(
     >>> p
     Array([0., 0., 1.], dtype=float32)
     """
-    options = {
-        "window": window, "nperseg": nperseg, "noverlap": noverlap, "nfft": nfft,
-        "detrend": detrend, "return_onesided": return_onesided, "scaling": scaling, "axis": axis,
-        "average": average,
-    }  # fmt: skip
-    return _spectrum("signal.welch", x, None, fs, options)
+    lengths = window, nperseg, noverlap, nfft
+    options = return_onesided, scaling, detrend
+    return _density(x, None, fs, axis, average, lengths, *options)

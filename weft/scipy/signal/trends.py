@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 
 import weft.numpy as jnp
+from weft.argument_errors import wrong_value
 from weft.arrays.array import Array
-from weft.kinds.arguments import NEVER, OneAxis
+from weft.kinds.arguments import NEVER, OneAxis, choice, of_rank, refused
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
-from weft.scipy.argument_checks import dimensions, not_here, option, wrong_value
 
 
 def without_trend(x: Any, linear: bool) -> Any:
@@ -47,15 +47,16 @@ def _parts(value: Any, call: Arguments) -> tuple[int, ...]:
 
 
 Breaks = Annotated[Any, Kind(_parts, "one or several indices", (0.5, 99, None), 1, plain=NEVER)]
+NotInPlace = Annotated[None, refused("arrays do not change in place", "use the result")]
 
 
 @array_function
 def detrend(
-    data: Annotated[Any, dimensions(1)],
+    data: Annotated[Any, of_rank(1)],
     axis: OneAxis = -1,
-    type: Annotated[str, option("linear", "constant", "l", "c")] = "linear",
+    type: Annotated[str, choice("linear", "constant", "l", "c")] = "linear",
     bp: Breaks = 0,
-    overwrite_data: Annotated[None, not_here("use the result")] = None,
+    overwrite_data: NotInPlace = None,
 ) -> Array:
     """The data less its line of least squares along an axis, or ("constant") less its mean.
 

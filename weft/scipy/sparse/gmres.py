@@ -15,10 +15,9 @@ from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.kinds.checks import convert
+from weft.kinds.checks import check_choice, convert, count_of
 from weft.numpy.linalg.factorizations import qr
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.argument_checks import at_least, one_of
 from weft.scipy.sparse.tree_vectors import Operator, difference, norm, plus, solution
 from weft.typing import Array, ArrayLike
 
@@ -217,7 +216,7 @@ def gmres(
     Array([1., 2.], dtype=float32)
     """
     name = "sparse.linalg.gmres"
-    one_of(name, "solve_method", solve_method, tuple(_METHODS))
-    count = at_least(name, "restart", restart, 1)
+    check_choice(solve_method, tuple(_METHODS), name, "solve_method")
+    count = count_of(restart, name, "restart", 1)
     options = {"tol": tol, "atol": atol, "maxiter": maxiter, "way": solve_method}
     return solution(name, _restarted, A, b, x0, M, restart=count, **options), None

@@ -8,15 +8,14 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes, tree
 from weft.api.autodiff import linear_transpose
-from weft.argument_errors import integer_of, invalid_type
+from weft.argument_errors import integer_of, invalid_type, wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, TreeError
-from weft.kinds.checks import check_arrays, convert, inexact
+from weft.kinds.checks import check_arrays, check_numbers, convert, inexact
 from weft.kinds.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
-from weft.scipy.argument_checks import check_numbers, wrong_shape, wrong_value
 
 Operator = Callable[[Any], Any]
 Method = Callable[..., Any]

@@ -7,14 +7,22 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.kinds.checks import broadcast_shape, check_flag, convert, inexact, length_of, promoted
+from weft.kinds.checks import (
+    broadcast_shape,
+    check_dimensions,
+    convert,
+    inexact,
+    length_of,
+    promoted,
+)
 from weft.numpy.linalg.eigenvalues import eigh
+from weft.ops.flags import check_flag
 from weft.random.draw_arguments import check_key
 from weft.random.gaussian import normal
-from weft.scipy.argument_checks import check_dimensions, wrong_shape, wrong_value
 from weft.scipy.spatial import quaternions
 
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
+from weft.argument_errors import wrong_shape
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.kinds.checks import convert, inexact
-from weft.scipy.argument_checks import check_dimensions, check_numbers, wrong_shape
+from weft.kinds.checks import check_dimensions, check_numbers, convert, inexact
 from weft.scipy.spatial.rotation import Rotation, check_rotation
 
 

@@ -20,10 +20,10 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import python_function
-from weft.kinds.checks import check_flag
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise import regularized, special
 from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, where
+from weft.ops.flags import check_flag
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import Natural, Real, RealOrComplex, elementwise, kernel
 from weft.scipy.special.coefficients import LGAMMA

@@ -14,7 +14,7 @@ from weft import tree
 from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
+from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, api_boundary
 from weft.kinds.arguments import Operand
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype
@@ -26,7 +26,6 @@ from weft.random.draw_arguments import check_key, check_shape
 from weft.random.gaussian import normal
 from weft.random.keys import split
 from weft.random.permutations import choice
-from weft.scipy.argument_checks import not_there
 from weft.scipy.real_functions import operand_type, real_operands
 from weft.scipy.special.error_functions import ndtr_p
 
@@ -262,7 +261,7 @@ class gaussian_kde:
 
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
         """Raises NotImplementedError: the normal integral over a box has no closed form."""
-        raise not_there(
+        raise _not_there(
             "gaussian_kde.integrate_box",
             f"low_bounds={low_bounds!r:.40}, high_bounds={high_bounds!r:.40}",
             "bounds in one dimension",
@@ -271,9 +270,16 @@ class gaussian_kde:
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Raises NotImplementedError: an estimate does not change."""
-        raise not_there(
+        raise _not_there(
             "gaussian_kde.set_bandwidth",
             f"bw_method={bw_method!r:.40}",
             "the bandwidth when the estimate is made",
             "make another estimate: gaussian_kde(dataset, bw_method=...)",
         )
+
+
+def _not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
+    """The error for a method of SciPy's that another one replaces."""
+    message = f"{operation} is not there"
+    fix = Fix("instead", instead)
+    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)

@@ -12,12 +12,12 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_dtype
+from weft.argument_errors import invalid_dtype, not_taken
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.kinds.arguments import NEVER, Axis, Flag, Integer
+from weft.kinds.arguments import NEVER, Axis, Flag, Integer, choice
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import check_arrays, computing_dtype, inexact
+from weft.kinds.checks import check_arrays, check_choice, computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.numpy.sorting import line
@@ -25,7 +25,6 @@ from weft.ops.elementwise.flat import flat_sqrt_p
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.cumulative import cummax, cummin
-from weft.scipy.argument_checks import one_of, option, refuse
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 
@@ -60,8 +59,9 @@ def _policy(*known: str) -> Kind:
 
     def take(value: Any, call: Arguments) -> Any:
         if value not in known and isinstance(value, str) and value in _INSTEAD:
-            refuse(call.operation, call.name, value, known[0], _INSTEAD[value])
-        one_of(call.operation, call.name, value, known)
+            why, instead = "NaN has no rule of its own here", _INSTEAD[value]
+            raise not_taken(call.operation, call.name, value, why, instead, known[0])
+        check_choice(value, known, call.operation, call.name)
         return value
 
     return Kind(take, "what becomes of NaN", ("raise", "skip", 0.5, None), plain=NEVER)
@@ -72,7 +72,7 @@ Sample = Annotated[
 ]
 Propagate = Annotated[str, _policy("propagate")]
 PropagateOrOmit = Annotated[str, _policy("propagate", "omit")]
-Method = Annotated[str, option("average", "min", "max", "dense", "ordinal")]
+Method = Annotated[str, choice("average", "min", "max", "dense", "ordinal")]
 
 
 def _kept(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
