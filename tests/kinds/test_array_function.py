@@ -420,3 +420,9 @@ def test_an_error_of_the_body_is_named_after_the_function():
     with pytest.raises(WeftError, match="^nanmax: no elements to choose from") as caught:
         jnp.nanmax(jnp.zeros((0, 3)), axis=0)
     assert caught.value.operation == "nanmax"
+
+
+def test_an_error_of_a_function_of_the_users_is_not_named_after_its_caller():
+    with pytest.raises(WeftError, match="(?s)^a length is negative.*in: zeros") as caught:
+        jnp.apply_along_axis(lambda line: jnp.zeros(-1), 0, X)
+    assert caught.value.operation is None

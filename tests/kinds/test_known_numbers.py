@@ -29,6 +29,7 @@ CALLS = {
     "where, two numbers": (choosing._where, lambda f, x, n: f(x == 1, n, 1)),
     "isclose": (wnp.isclose, lambda f, x, n: f(n, x)),
     "append": (wnp.append, lambda f, x, n: f(x, n)),
+    "einsum": (wnp.einsum, lambda f, x, n: f(",i,", n, x, n)),
     "interp": (wnp.interp, lambda f, x, n: f(n, x, x)),
     "searchsorted": (wnp.searchsorted, lambda f, x, n: f(x, v=n)),
     "outer": (wnp.outer, lambda f, x, n: f(x, n)),

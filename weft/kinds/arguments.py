@@ -278,6 +278,10 @@ EachOperand = Annotated[Any, dataclasses.replace(_sequence_kind, wrong=operand_k
 PromotedOperands = Annotated[
     Any, dataclasses.replace(_sequence_kind, take=_one_or_several, together=common)
 ]
+_each_promoted_kind = dataclasses.replace(
+    _sequence_kind, take=_one_or_several, together=common, wrong=operand_kind.wrong, by_class=True
+)
+EachPromoted = Annotated[Any, _each_promoted_kind]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
 Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]

@@ -26,7 +26,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import array_of, as_array, donatable
 from weft.base.exact_keys import exact_key
 from weft.base.program_caches import BoundedCache, holds_programs
-from weft.base.source import warnings_so_far
+from weft.base.source import is_internal, warnings_so_far
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer, current_variable
 from weft.dispatch.executable_calls import CompiledCall
@@ -133,7 +133,7 @@ class ArrayFunction(KnownCalls):
                 return self._recorded(trace, args, kwargs)
             return self._called(trace, args, kwargs)
         except Exception as error:
-            if isinstance(error, WeftError) and error.operation is None:
+            if isinstance(error, WeftError) and error.operation is None and not _of_user(error):
                 error.operation = self.operation
                 error.message = f"{self.operation}: {error.message}"
             trim(error)
@@ -458,6 +458,14 @@ def constant(value: Any) -> Any:
     if type(trace) is StagingTrace:
         return trace.constant_tracer(value)
     return as_array(value)
+
+
+def _of_user(error: Exception) -> bool:
+    """Whether an error comes from code of the user's that a function of arrays has called."""
+    entry = error.__traceback__
+    while entry is not None and is_internal(entry.tb_frame.f_code.co_filename):
+        entry = entry.tb_next
+    return entry is not None
 
 
 def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:

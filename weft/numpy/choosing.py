@@ -365,7 +365,7 @@ def choose(a: Operand, choices: PromotedOperands, out: Out = None, mode: Mode = 
     Array([1, 8, 3], dtype=int32)
     """
     if mode == "raise":
-        number = static_array(a, "choose", "a (with mode 'raise'; use 'clip' or 'wrap')")
+        number = static_array(a, "a (with mode 'raise'; use 'clip' or 'wrap')")
         if number.size and (number.min() < 0 or number.max() >= len(choices)):
             got, wanted = f"{number.min()} to {number.max()}", f"0 to {len(choices) - 1}"
             raise WeftValueError("a number is out of range", got=got, wanted=wanted)

@@ -19,8 +19,7 @@ from weft.kinds.checks import (
     inexact,
     promoted,
 )
-from weft.kinds.kind import Arguments
-from weft.numpy.creation import unlisted
+from weft.numpy.creation import ListOrArray
 from weft.numpy.elementwise import equal
 from weft.numpy.representation import is_finite, isnan
 from weft.typing import ArrayLike
@@ -36,25 +35,10 @@ def _of_one_shape(operation: str, values: list[Any]) -> list[Any]:
     return [broadcasted(x, shape) for x in values]
 
 
-def _operand_or_list(value: Any, call: Arguments) -> Any:
-    return promoted_kind.take(unlisted(value), call)
-
-
 # Those of one call get the dtype that they promote to, and one shape.
 _compared_kind = dataclasses.replace(promoted_kind, together=_of_one_shape, by_class=True)
 Compared = Annotated[ArrayLike, _compared_kind]
 Tolerance = Annotated[Any, dataclasses.replace(operand_kind, fixed=True)]
-# As it is: it gets its dtype beside the other one.
-ListOrArray = Annotated[
-    Any,
-    dataclasses.replace(
-        operand_kind,
-        take=_operand_or_list,
-        means="an array, a number or a list",
-        wrong=("text",),
-        static=True,
-    ),
-]
 
 
 def _near(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )  # fmt: skip
+from weft.kinds.arguments import operand_kind, promoted_kind
 from weft.kinds.checks import broadcasted, check_arrays, check_fits, shape_of
 from weft.kinds.compiled_functions import compiled, is_eager
 from weft.kinds.kind import Arguments, Kind
@@ -162,6 +163,12 @@ def with_lists(kind: Kind) -> Kind:
         return kind.take(unlisted(value), call)
 
     return dataclasses.replace(kind, take=take, means=f"{kind.means}, or a list", wrong=("text",))
+
+
+Elements = Annotated[Any, with_lists(operand_kind)]
+# As it is: it takes no dtype yet.
+listed_kind = dataclasses.replace(with_lists(promoted_kind), static=True, together=None)
+ListOrArray = Annotated[Any, listed_kind]
 
 
 def _make(value: Any, dtype: Any) -> Any:

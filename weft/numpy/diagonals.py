@@ -395,7 +395,7 @@ def ravel_multi_index(
         if index.dtype not in dtypes.INTEGER:
             raise WeftTypeError("positions are integers", got=str(index.type))
         if mode == "raise":
-            found = static_array(index, "ravel_multi_index", "multi_index (with mode 'raise')")
+            found = static_array(index, "multi_index (with mode 'raise')")
             if found.size and (found.min() < 0 or found.max() >= size):
                 got = f"{found.min()} to {found.max()}"
                 wanted = f"0 to {size - 1}"

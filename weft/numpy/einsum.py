@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import refusal, refuse_sharding
 from weft.arrays.array import Array
-from weft.core.types import type_of, user_value
+from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
-from weft.kinds.checks import check_arrays, check_choice, convert, promoted, refuse_out
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.numbers import promote_operands
-from weft.numpy.linear_algebra import preferred_dtype
-from weft.ops.elementwise.arithmetic import eq
+from weft.kinds.arguments import (
+    NEVER,
+    EachPromoted,
+    NoSharding,
+    Out,
+    Passed,
+    Precision,
+    operand_kind,
+)
+from weft.kinds.array_function import ArrayFunction
+from weft.kinds.checks import check_arrays, check_choice, convert
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.linear_algebra import Preferred
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.products.dot import dot_general
@@ -37,28 +44,19 @@ else:
 
 __all__ = ["einsum", "einsum_path"]
 
+F = TypeVar("F", bound=Callable[..., Any])
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _wrong(message: str, subscripts: Any) -> WeftValueError:
-    got = repr(subscripts)
-    wanted = (
-        "terms of letters separated by commas, as many as operands, and perhaps '->' and a result"
-    )
-    return WeftValueError(f"einsum: {message}", operation="einsum", got=got, wanted=wanted)
+    wanted = "terms of letters and commas, as many as operands, and perhaps '->' and a result"
+    return WeftValueError(message, got=repr(subscripts), wanted=wanted)
 
 
-def _read(operation: str, subscripts: Any, operands: Sequence[Any]) -> tuple[str, Sequence[Any]]:
-    """Subscripts and operands, also from the form einsum(x, [0, 1], y, [1, 2], [0, 2])."""
-    if not isinstance(subscripts, str):
-        values = [subscripts, *operands]
-        output = [values.pop()] if len(values) % 2 else []
-        subscripts = _text([*values[1::2], *output], bool(output))
-        operands = values[::2]
-    elif config.lenient():
-        subscripts = _in_letters(subscripts)
-    check_arrays(operation, *operands)
-    return subscripts, operands
+def _in_text(*values: Any) -> tuple[Any, ...]:
+    """The arguments of einsum(x, [0, 1], y, [1, 2], [0, 2]) with subscripts in front."""
+    result = values[-1:] if len(values) % 2 else ()
+    return (_text([*values[1::2], *result], bool(result)), *values[:-1:2])
 
 
 def _text(terms: Sequence[Any], with_result: bool) -> str:
@@ -80,7 +78,6 @@ def _text(terms: Sequence[Any], with_result: bool) -> str:
     return "->".join([",".join(texts[:-1]), texts[-1]]) if with_result else ",".join(texts)
 
 
-@functools.lru_cache(maxsize=4096)
 def _in_letters(subscripts: str) -> str:
     """Subscripts with letters in place of other characters, which JAX takes as labels, too."""
     text = subscripts.replace(" ", "")
@@ -91,6 +88,40 @@ def _in_letters(subscripts: str) -> str:
     pieces = [term.split("...") for term in (*inputs.split(","), *([output] if arrow else []))]
     terms = [[*first, *[c for rest in more for c in (..., *rest)]] for first, *more in pieces]
     return _text(terms, bool(arrow))
+
+
+def _subscripts(value: Any, call: Arguments) -> str:
+    return _in_letters(value) if config.lenient() else value
+
+
+def _order(value: Any, call: Arguments) -> Any:
+    if isinstance(value, (tuple, list)):
+        # The list that `einsum_path` returns begins with its name.
+        return tuple([tuple(step) for step in value if not isinstance(step, str)])
+    if not callable(value):
+        check_choice(value, _METHODS, call.operation, call.name)
+    return value
+
+
+def _shapes(value: Any, call: Arguments) -> Any:
+    check_arrays(call.operation, *value)
+    return tuple([type_of(x).shape for x in value])
+
+
+# opt_einsum's names; it is imported only where an order is looked for.
+_NAMES = (
+    "auto auto-hq optimal greedy eager opportunistic dp dynamic-programming branch-all branch-2 "
+    "branch-1 random-greedy random-greedy-128"
+)
+_METHODS = (True, False, *_NAMES.split())
+Subscripts = Annotated[Any, Kind(_subscripts, "labels of the dimensions", ("?",), "", plain=NEVER)]
+Order = Annotated[
+    Any, Kind(_order, "how the order of contractions is found", ("?", 0.5, None), True, plain=NEVER)
+]
+Shapes = Annotated[Any, Kind(_shapes, "arrays, of which the shapes count", operand_kind.wrong)]
+
+
+# ---- subscripts and order ------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4096)
@@ -138,9 +169,11 @@ def _check_lengths(
         for label, size in zip(term, shape, strict=True):
             known = lengths.get(label, 1)
             if 1 not in (known, size) and known != size:
-                message = f"einsum: the label {label!r} stands for lengths {known} and {size}"
-                got = f"{subscripts!r} with shapes {', '.join(map(str, shapes))}"
-                raise refusal(ShapeError, message, "einsum", got, "one length per label")
+                raise ShapeError(
+                    f"the label {label!r} stands for lengths {known} and {size}",
+                    got=f"{subscripts!r} with shapes {', '.join(map(str, shapes))}",
+                    wanted="one length per label",
+                )
             lengths[label] = size if known == 1 else known
     return lengths
 
@@ -179,7 +212,7 @@ def _diagonal_of(x: Any, i: int, j: int) -> Any:
     of = type_of(x)
     rows, columns = (broadcasted_iota("int32", of.shape, d) for d in (i, j))
     zero = broadcast_in_dim(of.dtype.type(0), of.shape, ())
-    return _summed(select(eq(rows, columns), x, zero), (j,))
+    return _summed(select(rows == columns, x, zero), (j,))
 
 
 def _summed(x: Any, axes: tuple[int, ...]) -> Any:
@@ -238,47 +271,32 @@ def _drop_ones(x: Any, left: str, y: Any, right: str) -> tuple[Any, str]:
     return reshape(x, shape), "".join(c for c in left if c not in gone)
 
 
-def _contracted(
-    *operands: Any,
-    terms: Any,
-    out: str,
-    order: Any,
-    precision: Any,
-    preferred: Any,
-    multiply: Callable[..., Any] = dot_general,
-) -> Any:
-    """The whole sum, one pair of operands after the other."""
-    values = promoted("einsum", *operands)
-    work = [without_repeats(x, labels) for x, labels in zip(values, terms, strict=True)]
-    for step in order:
-        taken = [work[i] for i in step]
-        work = [w for i, w in enumerate(work) if i not in step]
-        later = set(out).union(*(labels for _, labels in work))
-        x, left = taken[0]
-        if len(taken) == 1:
-            x, left = sum_out(x, left, later)
-        for n, (y, right) in enumerate(taken[1:], 1):
-            keep = later.union(*(labels for _, labels in taken[n + 1 :]))
-            x, left = contract_pair(x, left, y, right, keep, precision, preferred, multiply)
-        work.append((x, left))
-    ((x, left),) = work
-    x = transpose(x, [left.index(c) for c in out])
-    return x if preferred is None else convert(x, preferred)
+class _SumOfProducts(ArrayFunction):
+    """A function of subscripts and operands, also called as f(x, [0, 1], y, [1, 2])."""
+
+    def _called(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args and not isinstance(args[0], str):
+            return self(*_in_text(*args), **kwargs)
+        if kwargs.get("_dot_general") is not None:  # A function of the user's is called each time.
+            return self._run(self._taken(args, kwargs))
+        return super()._called(trace, args, kwargs)
 
 
-_einsum = compiled(_contracted)
+def _of_subscripts(**how: Any) -> Callable[[F], F]:
+    return lambda body: _SumOfProducts(body, **how)  # type: ignore[return-value]
 
 
+@_of_subscripts()
 def einsum(
-    subscripts: Any,
+    subscripts: Subscripts,
     /,
-    *operands: Any,
-    out: None = None,
-    optimize: Any = True,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-    _dot_general: Any = None,
-    out_sharding: Any = None,
+    *operands: EachPromoted,
+    out: Out = None,
+    optimize: Order = True,
+    precision: Precision = None,
+    preferred_element_type: Preferred = None,
+    _dot_general: Passed = None,
+    out_sharding: NoSharding = None,
 ) -> Array:
     """The sum of products that subscripts in Einstein's notation describe.
 
@@ -303,40 +321,29 @@ def einsum(
     >>> jnp.einsum("ij,j->i", jnp.ones((2, 3)), jnp.arange(3.0))
     Array([3., 3.], dtype=float32)
     """
-    refuse_sharding("einsum", out_sharding)
-    refuse_out("einsum", out)
-    subscripts, values = _read("einsum", subscripts, operands)
-    values = [user_value(x) for x in promote_operands("einsum", *values)]
-    if not values:
-        raise _wrong("there are no operands", subscripts)
-    shapes = tuple(type_of(x).shape for x in values)
+    shapes = tuple([x.shape for x in operands])
     terms, result = parse(subscripts, shapes)
-    if not isinstance(optimize, (tuple, list)) and not callable(optimize):
-        check_choice(optimize, _METHODS, "einsum", "optimize")
-    if isinstance(optimize, list):
-        # The list that `einsum_path` returns begins with its name.
-        optimize = tuple(tuple(step) for step in optimize if not isinstance(step, str))
-    order = contraction_order(terms, result, shapes, optimize)
-    how = {"terms": terms, "out": result, "order": order, "precision": precision}
-    how["preferred"] = preferred_dtype(preferred_element_type)
-    if _dot_general is None or _dot_general is dot_general:
-        return _einsum(*values, **how)
-    return _contracted(*values, **how, multiply=_dot_general)
+    work = [without_repeats(x, labels) for x, labels in zip(operands, terms, strict=True)]
+    for step in contraction_order(terms, result, shapes, optimize):
+        taken = [work[i] for i in step]
+        work = [w for i, w in enumerate(work) if i not in step]
+        later = set(result).union(*(labels for _, labels in work))
+        x, left = taken[0]
+        if len(taken) == 1:
+            x, left = sum_out(x, left, later)
+        for n, (y, right) in enumerate(taken[1:], 1):
+            keep = later.union(*(labels for _, labels in taken[n + 1 :]))
+            how = precision, preferred_element_type, _dot_general or dot_general
+            x, left = contract_pair(x, left, y, right, keep, *how)
+        work.append((x, left))
+    ((x, left),) = work
+    x = transpose(x, [left.index(c) for c in result])
+    return x if preferred_element_type is None else convert(x, preferred_element_type)
 
 
-# opt_einsum's names; it is imported only where an order is looked for.
-_METHODS = (True, False, "auto", "auto-hq", "optimal", "greedy", "eager", "opportunistic", "dp") + (
-    "dynamic-programming",
-    "branch-all",
-    "branch-2",
-    "branch-1",
-    "random-greedy",
-    "random-greedy-128",
-)
-
-
+@_of_subscripts(program=None)
 def einsum_path(
-    subscripts: Any, /, *operands: Any, optimize: Any = "greedy"
+    subscripts: Subscripts, /, *operands: Shapes, optimize: Order | None = "greedy"
 ) -> tuple[list[Any], str]:
     """The order in which `einsum` would contract, as (list of steps, description).
 
@@ -346,7 +353,7 @@ def einsum_path(
     >>> steps
     ['einsum_path', (1, 2), (0, 1)]
     """
-    subscripts, values = _read("einsum_path", subscripts, operands)
-    shapes = [type_of(x).shape for x in values]
-    path, text = opt_einsum.contract_path(subscripts, *shapes, shapes=True, optimize=optimize)
+    terms, out = parse(subscripts, operands)
+    full = ",".join(terms) + "->" + out
+    path, text = opt_einsum.contract_path(full, *operands, shapes=True, optimize=optimize)
     return ["einsum_path", *path], str(text)

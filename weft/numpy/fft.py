@@ -76,18 +76,14 @@ def _numbers(real: bool) -> Kind:
     return Kind(take, means, wrong, np.stack([row, row]), static=False, plain=NEVER)
 
 
-def _count(operation: str, argument: str, n: Any) -> int:
-    """A number of elements. Raises WeftTypeError and WeftValueError."""
-    count = integer_of(n, operation, argument)
-    if count < 1:
-        message = f"{operation}: {count} elements have no transform"
-        fix = Fix("length", f"pass a length of 1 or more as {argument}", {"argument": argument})
-        raise invalid_value(message, operation, argument, count, "1 element or more", fix=fix)
-    return count
-
-
 def _points(value: Any, call: Arguments) -> int:
-    return _count(call.operation, call.name, value)
+    name = call.name
+    count = integer_of(value, call.operation, name)
+    if count < 1:
+        message = f"{call.operation}: {count} elements have no transform"
+        fix = Fix("length", f"pass a length of 1 or more as {name}", {"argument": name})
+        raise invalid_value(message, call.operation, name, count, "1 element or more", fix=fix)
+    return count
 
 
 def _norm(value: Any, call: Arguments) -> str:
@@ -137,7 +133,7 @@ def _sizes(several: int | None) -> Kind:
             raise refusal(ShapeError, message, operation, got, "a length for each axis", fix)
         sizes = [integer_of(n, operation, "each length of s") for n in value]
         sizes = [shape[axis] if n == -1 else n for axis, n in zip(axes, sizes, strict=True)]
-        return tuple([_count(operation, "s", n) for n in sizes])
+        return tuple([_points(n, call) for n in sizes])
 
     return Kind(take, "a length for each axis, or None", (4, (0.5,)), late=True)
 

@@ -11,7 +11,7 @@ from numpy import index_exp, s_
 from weft.argument_errors import refusal
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors import Fix, WeftError, WeftTypeError, WeftValueError
 from weft.kinds.checks import axis_of, promoted
 from weft.kinds.numbers import promote_operands
 from weft.numpy.creation import array, asarray
@@ -25,49 +25,57 @@ from weft.ops.structural.shape import reshape
 __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 
-def _values(operation: str, part: slice) -> Any:
-    """The values of a slice: a range, or, with a complex step, so many points from end to end."""
-    if part == slice(None):
-        return arange(0)
-    if part.stop is None:
-        message = f"{operation}: a slice has an end"
-        wanted = "start:stop, start:stop:step or start:stop:countj"
-        raise refusal(WeftValueError, message, operation, f"{part!r}", wanted)
-    start = 0 if part.start is None else part.start
-    step = 1 if part.step is None else part.step
-    for name, value in (("start", start), ("stop", part.stop), ("step", step)):
-        if isinstance(value, Tracer) or np.ndim(value):
-            message = f"{operation}: {name} is a number that is known, since it decides the shape"
-            got = f"{name}={value!r:.60}"
-            fix = Fix("function", "use weft.numpy.linspace with a static number of points", {})
-            raise refusal(WeftTypeError, message, operation, got, "a Python number", fix)
-    if isinstance(step, (complex, np.complexfloating)):
-        return linspace(start, part.stop, int(np.abs(step)))
-    return arange(start, part.stop, step)
+class _Written:
+    """An object whose index says which array is meant. Its errors have its name."""
+
+    _name: str
+
+    def __repr__(self) -> str:
+        return f"weft.numpy.{self._name}"
+
+    def _refused(
+        self, kind: type[WeftError], message: str, got: str, wanted: str, fix: Fix | None = None
+    ) -> WeftError:
+        return refusal(kind, f"{self._name}: {message}", self._name, got, wanted, fix)
+
+    def _values(self, part: slice) -> Any:
+        """The values of a slice: a range, or, with a complex step, so many equal steps."""
+        if part == slice(None):
+            return arange(0)
+        if part.stop is None:
+            wanted = "start:stop, start:stop:step or start:stop:countj"
+            raise self._refused(WeftValueError, "a slice has an end", f"{part!r}", wanted)
+        start = 0 if part.start is None else part.start
+        step = 1 if part.step is None else part.step
+        for name, value in (("start", start), ("stop", part.stop), ("step", step)):
+            if isinstance(value, Tracer) or np.ndim(value):
+                message = f"{name} is a number that is known, since it decides the shape"
+                fix = Fix("function", "use weft.numpy.linspace with a static number of points", {})
+                got = f"{name}={value!r:.60}"
+                raise self._refused(WeftTypeError, message, got, "a Python number", fix)
+        if isinstance(step, (complex, np.complexfloating)):
+            return linspace(start, part.stop, int(np.abs(step)))
+        return arange(start, part.stop, step)
 
 
-class _Grid:
+class _Grid(_Written):
     """`mgrid` and `ogrid`: coordinates written as slices."""
 
     def __init__(self, name: str, sparse: bool) -> None:
         self._name, self._sparse = name, sparse
 
-    def __repr__(self) -> str:
-        return f"weft.numpy.{self._name}"
-
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice):
-            return _values(self._name, key)
+            return self._values(key)
         parts = key if isinstance(key, tuple) else (key,)
         if not parts:
             return () if self._sparse else arange(0)
         for part in parts:
             if not isinstance(part, slice):
-                message = f"{self._name} is indexed with slices"
                 got = f"{part!r:.60} of class {type(part).__name__}"
                 wanted = f"slices, as in {self._name}[0:2, 0:3]"
-                raise refusal(WeftTypeError, message, self._name, got, wanted)
-        lines = promoted(self._name, *[_values(self._name, part) for part in parts])
+                raise self._refused(WeftTypeError, "it is indexed with slices", got, wanted)
+        lines = promoted(self._name, *[self._values(part) for part in parts])
         grids = meshgrid(*lines, indexing="ij", sparse=self._sparse)
         return tuple(grids) if self._sparse else stack(grids, 0)
 
@@ -76,14 +84,11 @@ mgrid = _Grid("mgrid", False)
 ogrid = _Grid("ogrid", True)
 
 
-class _Joined:
+class _Joined(_Written):
     """`r_` and `c_`: parts written as an index and concatenated."""
 
     def __init__(self, name: str, axis: int, ndmin: int, place: int) -> None:
         self._name, self._defaults = name, (axis, ndmin, place)
-
-    def __repr__(self) -> str:
-        return f"weft.numpy.{self._name}"
 
     def __getitem__(self, key: Any) -> Any:
         parts = list(key) if isinstance(key, tuple) else [key]
@@ -93,9 +98,8 @@ class _Joined:
         if parts and isinstance(parts[0], str):
             axis, ndmin, place = self._directive(parts.pop(0))
         if not parts:
-            message = f"{self._name} has nothing to join"
             wanted = "at least one array, number or slice"
-            raise refusal(WeftValueError, message, self._name, repr(key), wanted)
+            raise self._refused(WeftValueError, "there is nothing to join", repr(key), wanted)
         # Python numbers and NumPy arrays become a common wide dtype without rounding first.
         values = promote_operands(self._name, *map(self._value, parts))
         made = [
@@ -114,11 +118,9 @@ class _Joined:
         numbers: list[int] = []
         for field in fields:
             if not field.strip().lstrip("-").isdigit() or len(fields) > 3:
-                message = f"{self._name}: the text in front says how to join"
-                wanted = (
-                    "'axis', 'axis,ndmin' or 'axis,ndmin,place' in integers, or 'r' or 'c' alone"
-                )
-                raise WeftValueError(message, operation=self._name, got=repr(text), wanted=wanted)
+                message = "the text in front says how to join"
+                wanted = "integers: 'axis', 'axis,ndmin' or 'axis,ndmin,place', or 'r' or 'c' alone"
+                raise self._refused(WeftValueError, message, repr(text), wanted)
             numbers.append(int(field))
         defaults = list(self._defaults)
         defaults[: len(numbers)] = numbers
@@ -137,11 +139,10 @@ class _Joined:
     def _value(self, part: Any) -> Any:
         """The array or number that a part stands for."""
         if isinstance(part, str):
-            message = f"{self._name}: a text stands in front only"
-            got = repr(part)
-            raise refusal(WeftTypeError, message, self._name, got, "arrays, numbers and slices")
+            message, wanted = "a text stands in front only", "arrays, numbers and slices"
+            raise self._refused(WeftTypeError, message, repr(part), wanted)
         if isinstance(part, slice):
-            return _values(self._name, part)
+            return self._values(part)
         return array(part) if isinstance(part, (list, tuple)) else part
 
     def _spread(self, value: Any, ndmin: int, place: int) -> Any:

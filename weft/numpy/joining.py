@@ -75,14 +75,13 @@ __all__ = [
 INT32 = np.dtype(np.int32)
 
 
-def static_array(value: Any, operation: str, argument: str) -> np.ndarray[Any, Any]:
+def static_array(value: Any, argument: str) -> np.ndarray[Any, Any]:
     """The values of an argument that must be known while tracing. Raises ConcretizationError."""
     if isinstance(value, Tracer) and value.concrete() is None:
-        message = f"{operation}: {argument} must be known while tracing"
+        message, got = f"{argument} must be known while tracing", value.describe()
         text = f"compute {argument} outside of the traced function, or with NumPy inside it"
         fix = Fix("static", text, {"argument": argument})
-        got = value.describe()
-        raise refusal(ConcretizationError, message, operation, got, "static values", fix)
+        raise ConcretizationError(message, got=got, wanted="static values", fix=fix)
     check_unmasked(value)
     return np.asarray(value.concrete() if isinstance(value, Tracer) else value)
 
@@ -344,7 +343,7 @@ def _blocks(arrays: Any, depth: int, rank: int, leaves: Iterator[Any]) -> Any:
 
 def _sections(value: Any, call: Arguments) -> int | tuple[int, ...]:
     if isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) > 0:
-        values = [static_array(s, call.operation, call.name) for s in value]
+        values = [static_array(s, call.name) for s in value]
         return tuple(integer_of(v[()], call.operation, "each place") for v in values)
     count = integer_of(value, call.operation, call.name)
     if count < 1:
@@ -516,9 +515,9 @@ def repeat(
     length, total = a.shape[axis], total_repeat_length
     if total is not None:
         computed = type_of(repeats).ndim or isinstance(repeats, Tracer)
-        if computed or total != length * static_array(repeats, "repeat", "repeats"):
+        if computed or total != length * static_array(repeats, "repeats"):
             return _repeat_traced(a, repeats, axis, total)
-    counts = static_array(repeats, "repeat", "repeats (without total_repeat_length)")
+    counts = static_array(repeats, "repeats (without total_repeat_length)")
     if counts.ndim > 1 or counts.size not in (1, length) or (counts.size and counts.min() < 0):
         message = f"repeats of shape {counts.shape} does not fit a dimension of length {length}"
         got = f"repeats of shape {counts.shape}, {a.type}, axis {axis}"
@@ -614,7 +613,7 @@ def delete(
         return _take_places(arr, _others(obj, length), axis)
     if not isinstance(obj, slice):
         listed = isinstance(obj, (list, tuple))
-        obj = static_array(obj, "delete", "obj")
+        obj = static_array(obj, "obj")
         if listed and not obj.size:  # NumPy takes an empty list for one of real numbers
             obj = obj.astype(np.int32)
     try:
@@ -653,7 +652,7 @@ def insert(arr: Operand, obj: Passed, values: Stored, axis: Axis = None) -> Arra
     if isinstance(obj, slice):
         obj = np.arange(*obj.indices(length))
     traced = _traced_integers(obj)
-    places = obj if traced else static_array(obj, "insert", "obj")
+    places = obj if traced else static_array(obj, "obj")
     if places.dtype == np.bool_:
         places = np.nonzero(places)[0]
     if not traced and places.size and (places.min() < -length or places.max() > length):

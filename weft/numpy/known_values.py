@@ -4,19 +4,22 @@ over positions, text of arrays, the least dtype of a number. None of them takes 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy import ndindex
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, WeftValueError
-from weft.kinds.checks import check_arrays, check_number
-from weft.numpy.creation import asarray, unlisted
+from weft.kinds.arguments import NEVER, Passed, take_number
+from weft.kinds.array_function import python_function
+from weft.kinds.checks import check_arrays
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.creation import ListOrArray, asarray, listed_kind, unlisted
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import atleast_1d
 from weft.ops.operand_errors import to_dtype
@@ -27,12 +30,37 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _values(operation: str, a: Any, argument: str) -> np.ndarray[Any, Any]:
-    """The elements of an argument on the host. Raises WeftTypeError, or for a traced array
-    ConcretizationError."""
-    a = unlisted(a)
-    check_arrays(operation, a)
-    return static_array(a, operation, argument)
+def _values(value: Any, call: Arguments) -> np.ndarray[Any, Any]:
+    return static_array(listed_kind.take(value, call), call.name)
+
+
+def _numeric_dtypes(value: Any, call: Arguments) -> list[Any]:
+    """The dtypes of arrays. Raises DTypeError for booleans and random keys."""
+    found = []
+    for position, x in enumerate(map(unlisted, value)):
+        check_arrays(call.operation, x, first=position)
+        of = type_of(x)
+        if not dtypes.is_numeric(of.dtype):
+            message, got = "it takes arrays of numbers", f"{of} as argument {position}"
+            fix = to_dtype("x", of.dtype, dtypes.int32)
+            raise DTypeError(message, got=got, wanted=_NUMERIC, fix=fix)
+        found.append(of.dtype if of.dtype in dtypes.INEXACT else dtypes.default_float())
+    return found
+
+
+_NUMERIC = "an integer, floating-point or complex dtype"
+_MEANS = "an array or a list, whose values are known"
+Known = Annotated[Any, Kind(_values, _MEANS, ("text",), np.ones(2), plain=NEVER)]
+_WRONG = ("text", None)
+Tolerance = Annotated[
+    Any, Kind(take_number, "a number", _WRONG, static=False, fixed=True, plain=NEVER)
+]
+NumericDTypes = Annotated[Any, Kind(_numeric_dtypes, "arrays of numbers", ("text", True))]
+
+
+@python_function
+def _ndenumerate(arr: Known) -> Any:
+    return np.ndenumerate(arr)
 
 
 class ndenumerate:
@@ -47,7 +75,7 @@ class ndenumerate:
     """
 
     def __init__(self, arr: Any) -> None:
-        self._pairs = np.ndenumerate(_values("ndenumerate", arr, "arr"))
+        self._pairs = _ndenumerate(arr)
 
     def __iter__(self) -> Iterator[tuple[tuple[int, ...], Any]]:
         return self
@@ -77,22 +105,19 @@ def array2string(
     >>> jnp.array2string(jnp.array([1.0, 2.5]), separator=", ", precision=1)
     '[1. , 2.5]'
     """
-    values = _values("array2string", a, "a")
-    named = {
-        "max_line_width": max_line_width,
-        "precision": precision,
-        "suppress_small": suppress_small,
-        "separator": separator,
-        "prefix": prefix,
-        **options,
-    }
+    named = {"max_line_width": max_line_width, "precision": precision, "separator": separator}
+    named |= {"suppress_small": suppress_small, "prefix": prefix}
+    return _array2string(a, named | options)
+
+
+@python_function
+def _array2string(a: Known, options: Passed) -> str:
     try:
-        return np.array2string(values, **named)
+        return np.array2string(a, **options)
     except (TypeError, ValueError, KeyError) as error:
-        message = f"array2string: NumPy does not take these options ({error})"
-        got = ", ".join(f"{k}={v!r:.40}" for k, v in named.items() if v is not None)
-        wanted = "the options of numpy.array2string"
-        raise refusal(WeftValueError, message, "array2string", got, wanted) from None
+        message = f"NumPy does not take these options ({error})"
+        got = ", ".join(f"{k}={v!r:.40}" for k, v in options.items() if v is not None)
+        raise WeftValueError(message, got=got, wanted="the options of numpy.array2string") from None
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
@@ -107,7 +132,8 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
     return atleast_1d(asarray(a, dtype))
 
 
-def common_type(*arrays: Any) -> type:
+@python_function
+def common_type(*arrays: NumericDTypes) -> type:
     """The class of scalars, floating-point or complex, to which all arrays promote.
 
     arrays: any number of arrays, of which only the dtypes count. Integers count as the default
@@ -116,24 +142,14 @@ def common_type(*arrays: Any) -> type:
     >>> jnp.common_type(jnp.arange(3), jnp.ones(2, "complex64"))
     <class 'numpy.complex64'>
     """
-    found: Any = np.dtype(np.float16)
-    for position, x in enumerate(arrays):
-        x = unlisted(x)
-        check_arrays("common_type", x)
-        dtype = type_of(x).dtype
-        if not dtypes.is_numeric(dtype):
-            message = "common_type takes arrays of numbers"
-            got = f"{type_of(x)} as argument {position}"
-            wanted = "an integer, floating-point or complex dtype"
-            fix = to_dtype("x", dtype, dtypes.int32)
-            raise refusal(DTypeError, message, "common_type", got, wanted, fix)
-        if dtype not in dtypes.INEXACT:
-            dtype = dtypes.default_float()
-        found = dtype if position == 0 else dtypes.promote_types(found, dtype)
+    if not arrays:
+        return np.float16
+    found: Any = functools.reduce(dtypes.promote_types, arrays)
     return found.type
 
 
-def min_scalar_type(a: Any) -> np.dtype[Any]:
+@python_function
+def min_scalar_type(a: ListOrArray) -> np.dtype[Any]:
     """The smallest dtype that holds a number, or for an array with dimensions its own dtype.
 
     Raises ConcretizationError for a traced array without dimensions, whose value is not known.
@@ -141,15 +157,14 @@ def min_scalar_type(a: Any) -> np.dtype[Any]:
     >>> jnp.min_scalar_type(300), jnp.min_scalar_type(-1), jnp.min_scalar_type(jnp.ones(2))
     (dtype('uint16'), dtype('int8'), dtype('float32'))
     """
-    a = unlisted(a)
-    check_arrays("min_scalar_type", a)
     if isinstance(a, int):
         return np.min_scalar_type(a)  # of any size
     of = type_of(a)
-    return of.dtype if of.ndim else np.min_scalar_type(static_array(a, "min_scalar_type", "a"))
+    return of.dtype if of.ndim else np.min_scalar_type(static_array(a, "a"))
 
 
-def real_if_close(a: Any, tol: float = 100) -> Array:
+@python_function
+def real_if_close(a: ListOrArray, tol: Tolerance = 100) -> Array:
     """The real part where all imaginary parts are nearly zero, else the array as it is.
 
     tol: how near, in units of the machine epsilon if it is above 1, otherwise in absolute terms.
@@ -159,13 +174,9 @@ def real_if_close(a: Any, tol: float = 100) -> Array:
     >>> jnp.real_if_close(jnp.array([1 + 1e-9j, 2]))
     Array([1., 2.], dtype=float32)
     """
-    check_number(tol, "real_if_close", "tol")
-    a = unlisted(a)
-    check_arrays("real_if_close", a)
     x = asarray(a)
-    dtype = type_of(x).dtype
-    if dtype not in dtypes.COMPLEX:
+    if x.dtype not in dtypes.COMPLEX:
         return x
-    imaginary = np.abs(static_array(x, "real_if_close", "a").imag)
-    bound = tol * float(dtypes.finfo(dtype).eps) if tol > 1 else tol
+    imaginary = np.abs(static_array(x, "a").imag)
+    bound = tol * float(dtypes.finfo(x.dtype).eps) if tol > 1 else tol
     return x.real if bool(np.all(imaginary < bound)) else x

@@ -122,13 +122,12 @@ def mismatch(a: Any, b: Any, i: int, j: int, forms: Sequence[str] = ()) -> Shape
     )
 
 
-def _swapped(operation: str, left: tuple[int, ...], right: tuple[int, ...]) -> list[str]:
-    """The ways to write the product of `x` and `y` with the matrices of one of them transposed."""
+def _swapped(product: str, left: tuple[int, ...], right: tuple[int, ...]) -> list[str]:
+    """The ways to write a product, as "{} @ {}", with the matrices of one operand transposed."""
 
     def fits(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-        return a[-1] == b[max(len(b) - 2, 0)] and (
-            operation == "dot" or common_shape(a[:-2], b[:-2]) is not None
-        )
+        broadcast = "@" not in product or common_shape(a[:-2], b[:-2]) is not None
+        return broadcast and a[-1] == b[max(len(b) - 2, 0)]
 
     def turned(shape: tuple[int, ...]) -> tuple[int, ...]:
         return (*shape[:-2], *shape[-2:][::-1])
@@ -136,14 +135,11 @@ def _swapped(operation: str, left: tuple[int, ...], right: tuple[int, ...]) -> l
     def name(shape: tuple[int, ...]) -> str:
         return "T" if len(shape) == 2 else "mT"
 
-    def spelled(x: str, y: str) -> str:
-        return f"dot({x}, {y})" if operation == "dot" else f"{x} @ {y}"
-
     forms = []
     if len(right) > 1 and fits(left, turned(right)):
-        forms.append(spelled("x", f"y.{name(right)}"))
+        forms.append(product.format("x", f"y.{name(right)}"))
     if len(left) > 1 and fits(turned(left), right):
-        forms.append(spelled(f"x.{name(left)}", "y"))
+        forms.append(product.format(f"x.{name(left)}", "y"))
     return forms
 
 
@@ -168,7 +164,7 @@ def dot(
         return _scaled(a, b, preferred_element_type)
     i, j = a.ndim - 1, max(b.ndim - 2, 0)
     if a.shape[i] != b.shape[j]:
-        raise mismatch(a, b, i, j, _swapped("dot", a.shape, b.shape))
+        raise mismatch(a, b, i, j, _swapped("dot({}, {})", a.shape, b.shape))
     return dot_general(a, b, (((i,), (j,)), ((), ())), precision, preferred_element_type)
 
 
@@ -211,7 +207,7 @@ def matmul(
         )
     j = max(len(right) - 2, 0)
     if left[-1] != right[j]:
-        raise mismatch(a, b, len(left) - 1, j, _swapped("matmul", left, right))
+        raise mismatch(a, b, len(left) - 1, j, _swapped("{} @ {}", left, right))
     simple = _simple_numbers(left, right)
     if simple is not None:
         return dot_general(a, b, simple, precision, preferred_element_type)
@@ -224,7 +220,7 @@ def _spread_matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
     x = a if a.ndim > 1 else expand_dims(a, (0,))
     y = b if b.ndim > 1 else expand_dims(b, (1,))
     what = "dimensions before the matrices"
-    batch = broadcast_shape("matmul", x.shape[:-2], y.shape[:-2], what=what)
+    batch = broadcast_shape(None, x.shape[:-2], y.shape[:-2], what=what)
     rank = len(batch)
     # A batch dimension that only one operand has (or that is 1 in the other) is not multiplied
     # out: it stays a free dimension of that operand.
@@ -303,7 +299,7 @@ def vecdot(
         raise mismatch(x1, x2, i, j)
     a = _conjugated(move_dim(x1, i, x1.ndim - 1, 0))
     b = move_dim(x2, j, x2.ndim - 1, 0)
-    shape = broadcast_shape("vecdot", a.shape, b.shape)
+    shape = broadcast_shape(None, a.shape, b.shape)
     n = len(shape) - 1
     numbers = (((n,), (n,)), (tuple(range(n)),) * 2)
     a, b = broadcasted(a, shape), broadcasted(b, shape)
@@ -439,7 +435,7 @@ def cross(
         raise ShapeError(
             "it takes vectors of 2 or 3 numbers", got=f"lengths {m} and {n}", wanted="2 or 3"
         )
-    shape = broadcast_shape("cross", _without(a.shape, one), _without(b.shape, two))
+    shape = broadcast_shape(None, _without(a.shape, one), _without(b.shape, two))
     x, y = _components(a, one, shape), _components(b, two, shape)
     if m == n == 2:
         return _minor(x, y, 0, 1)

@@ -23,14 +23,13 @@ from weft.kinds.arguments import (
     Operand,
     choice,
     common,
-    operand_kind,
     promoted_kind,
 )
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype, expanded, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type
-from weft.numpy.creation import asarray, unlisted, with_lists
+from weft.numpy.creation import Elements, asarray, unlisted, with_lists
 from weft.numpy.differences import convolve
 from weft.numpy.linear_algebra import matmul
 from weft.numpy.ranges import eye
@@ -99,7 +98,6 @@ _coefficients_kind = dataclasses.replace(
 )
 Polynomial = Annotated[Any, _coefficients_kind]
 Values = Annotated[Any, dataclasses.replace(with_lists(promoted_kind), right=np.arange(3.0))]
-Elements = Annotated[Any, with_lists(operand_kind)]
 Covariance = Annotated[bool | str, choice(False, True, "unscaled")]
 Ends = Annotated[str, Kind(_ends, _ENDS, ("text", 1))]
 

@@ -228,7 +228,7 @@ def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., 
         count = num_segments
         if count is None:
             argument = "num_segments (by default max(segment_ids) + 1)"
-            values = static_array(segment_ids, name, argument)
+            values = static_array(segment_ids, argument)
             count = int(values.max(initial=-1).clip(-1)) + 1
         flags = indices_are_sorted, unique_indices
         parameters = {"name": name, "num_segments": count, "flags": flags}

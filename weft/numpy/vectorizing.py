@@ -7,19 +7,22 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from weft import tree
-from weft.argument_errors import integer_of, invalid_type, invalid_value, not_a_function, refusal
+from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.base.util import like
 from weft.core.rules import AxisData
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
-from weft.kinds.checks import axes_of, axis_of, check_arrays, operand
-from weft.numpy.creation import asarray, unlisted
+from weft.kinds.arguments import NEVER, Function, OneAxis, Passed
+from weft.kinds.array_function import python_function
+from weft.kinds.checks import axis_of, check_arrays
+from weft.kinds.kind import Arguments, Kind
+from weft.numpy.creation import Elements, asarray, unlisted
 from weft.numpy.manipulation import expand_dims
 from weft.ops.structural.shape import move_dim, reshape
 from weft.typing import ArrayLike
@@ -110,9 +113,9 @@ def parse_signature(signature: str) -> tuple[tuple[CoreDims, ...], tuple[CoreDim
     found = [tuple(tuple(t[1:-1].split(",")) if t != "()" else () for t in side) for side in terms]
     names = [d for side in found for term in side for d in term]
     if not _SIGNATURE.match(text) or not all(map(_DIMENSION.match, names)):
-        message = f"vectorize: {signature!r} is not a signature"
+        message, got = f"{signature!r} is not a signature", f"signature={signature!r:.80}"
         wanted = "dimensions of operands and results, for example '(n,m),(m)->(n)'"
-        raise invalid_value(message, "vectorize", "signature", signature, wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
     return found[0], found[1]
 
 
@@ -138,11 +141,39 @@ class _Sizes:
         return refusal(ShapeError, message, "vectorize", f"shape {tuple(shape)}", wanted)
 
 
+def _excluded(value: Any, call: Arguments) -> frozenset[int | str]:
+    wrong = value
+    if isinstance(value, Collection) and not isinstance(value, str):
+        bad = [e for e in value if not (isinstance(e, str) or (isinstance(e, int) and e >= 0))]
+        if not bad:
+            return frozenset(value)
+        wrong = bad[0]
+    message, got = "excluded is a set of positions and keywords", f"excluded with {wrong!r:.60}"
+    raise WeftTypeError(message, got=got, wanted="integers that are not negative, and names")
+
+
+def _signature(value: Any, call: Arguments) -> Any:
+    if not isinstance(value, str):
+        wanted = "a text such as '(n,m),(m)->(n)'"
+        raise WeftTypeError("signature is a text", got=f"signature={value!r:.80}", wanted=wanted)
+    parse_signature(value)
+    return value
+
+
+def _axes_in_turn(value: Any, call: Arguments) -> tuple[int, ...]:
+    axes, rank = value if isinstance(value, (tuple, list)) else (value,), type_of(call["a"]).ndim
+    return tuple([axis_of(axis, rank, call.operation) for axis in axes])
+
+
+_EXCLUDED = "positions and names of arguments that every call gets whole"
+Excluded = Annotated[Any, Kind(_excluded, _EXCLUDED, ("text", {-1}, None), plain=NEVER)]
+Signature = Annotated[str, Kind(_signature, "dimensions of operands and results", ("text", 5))]
+AxesInTurn = Annotated[Any, Kind(_axes_in_turn, "an axis or axes", (99, 0.5), 0, plain=NEVER)]
+
+
+@python_function
 def vectorize(
-    pyfunc: Callable[..., Any],
-    *,
-    excluded: Collection[int | str] = frozenset(),
-    signature: str | None = None,
+    pyfunc: Function, *, excluded: Excluded = frozenset(), signature: Signature | None = None
 ) -> Callable[..., Any]:
     """A function that applies `pyfunc` to all elements of its arguments, broadcast together.
 
@@ -157,25 +188,18 @@ def vectorize(
     >>> mean(jnp.ones((3, 4)), jnp.arange(4.0))
     Array([6., 6., 6.], dtype=float32)
     """
-    if not callable(pyfunc):
-        raise not_a_function("vectorize", pyfunc, "a function of elements")
-    left_out = _check_excluded(excluded)
-    if signature is not None and not isinstance(signature, str):
-        message = "vectorize: signature is a text"
-        wanted = "a text such as '(n,m),(m)->(n)'"
-        raise invalid_type(message, "vectorize", "signature", signature, wanted)
     core = None if signature is None else parse_signature(signature)
     name = function_name(pyfunc)
 
     @api_boundary
     def vectorized(*args: Any, **kwargs: Any) -> Any:
-        places: list[int | str] = [i for i in range(len(args)) if i not in left_out]
+        places: list[int | str] = [i for i in range(len(args)) if i not in excluded]
         if core is None:
             # None is no array: every call gets it as it is.
             places = [i for i in places if isinstance(i, int) and args[i] is not None]
-            places += [key for key in kwargs if key not in left_out and kwargs[key] is not None]
-        elif any(key not in left_out for key in kwargs):
-            others = [key for key in kwargs if key not in left_out]
+            places += [key for key in kwargs if key not in excluded and kwargs[key] is not None]
+        elif any(key not in excluded for key in kwargs):
+            others = [key for key in kwargs if key not in excluded]
             text = f"pass them by position, or, if they are not mapped, excluded={others}"
             problem = "with a signature, only excluded keywords are given"
             raise _wrong_call(name, problem, kwargs, text)
@@ -230,18 +254,6 @@ def _shape(result: Any) -> tuple[int, ...]:
     return tuple(result.shape) if hasattr(result, "shape") else type_of(result).shape
 
 
-def _check_excluded(excluded: Any) -> frozenset[int | str]:
-    wrong = excluded
-    if isinstance(excluded, Collection) and not isinstance(excluded, str):
-        bad = [e for e in excluded if not (isinstance(e, str) or (isinstance(e, int) and e >= 0))]
-        if not bad:
-            return frozenset(excluded)
-        wrong = bad[0]
-    message = "vectorize: excluded is a set of positions and keywords"
-    wanted = "integers that are not negative, and names"
-    raise refusal(WeftTypeError, message, "vectorize", f"excluded with {wrong!r:.60}", wanted)
-
-
 def _operand(name: str, value: Any) -> Any:
     value = unlisted(value)
     check_arrays(f"vectorize of {name}", value)
@@ -267,30 +279,29 @@ def apply_along_axis(
     >>> jnp.apply_along_axis(lambda x: x[0] + x[-1], 1, jnp.arange(6).reshape(2, 3))
     Array([2, 8], dtype=int32)
     """
-    _check_function("apply_along_axis", func1d)
-    arr = operand("apply_along_axis", unlisted(arr))
-    of = type_of(arr)
-    place = axis_of(axis, of.ndim, "apply_along_axis")
-    last = move_dim(arr, place, of.ndim - 1, of.shape[place])
+    found: Array = _apply_along_axis(arr, axis, func1d, args, kwargs)
+    return found
 
-    def one(line: Any) -> Any:
-        return func1d(line, *args, **kwargs)
 
-    out = over(one, [last], [1], "apply_along_axis")
-    rest = of.ndim - 1
+@python_function
+def _apply_along_axis(
+    arr: Elements, axis: OneAxis, func1d: Function, args: Passed, kwargs: Passed
+) -> Any:
+    last = move_dim(arr, axis, arr.ndim - 1, arr.shape[axis])
+    out = over(lambda line: func1d(line, *args, **kwargs), [last], [1], "apply_along_axis")
+    rest = arr.ndim - 1
 
     def placed(x: Any) -> Any:
         shape = type_of(x).shape
         for k in range(len(shape) - rest):
-            x = move_dim(x, rest + k, place + k, shape[rest + k])
+            x = move_dim(x, rest + k, axis + k, shape[rest + k])
         return x
 
     return tree.map(placed, out)
 
 
-def apply_over_axes(
-    func: Callable[[Any, int], Any], a: ArrayLike, axes: int | Sequence[int]
-) -> Array:
+@python_function
+def apply_over_axes(func: Function, a: Elements, axes: AxesInTurn) -> Array:
     """`func(a, axis)` for each axis in turn, each time on the previous result.
 
     `func` keeps the number of dimensions or drops the axis, which then stays with length 1. Raises
@@ -299,26 +310,15 @@ def apply_over_axes(
     >>> jnp.apply_over_axes(jnp.sum, jnp.ones((2, 3, 4)), (0, 2)).shape
     (1, 3, 1)
     """
-    _check_function("apply_over_axes", func)
-    a = operand("apply_over_axes", unlisted(a))
-    rank = type_of(a).ndim
-    named = axes if isinstance(axes, (tuple, list)) else (axes,)
-    for one in named:
-        (axis,) = axes_of(integer_of(one, "apply_over_axes", "each axis"), rank, "apply_over_axes")
+    rank = a.ndim
+    for axis in axes:
         found = func(a, axis)
         got = type_of(found).ndim
         if got == rank - 1:
             found = expand_dims(found, axis)
         elif got != rank:
-            message = "apply_over_axes: the function changes the number of dimensions"
+            message = "the function changes the number of dimensions"
             shown, wanted = f"{got} dimensions from {rank}", f"{rank} or {rank - 1}"
-            raise refusal(ShapeError, message, "apply_over_axes", shown, wanted)
+            raise ShapeError(message, got=shown, wanted=wanted)
         a = found
     return asarray(a)
-
-
-def _check_function(operation: str, function: Any) -> None:
-    if not callable(function):
-        message = f"{operation} takes a function, not a {type(function).__name__}"
-        got = f"{function!r:.60}"
-        raise refusal(WeftTypeError, message, operation, got, "a function of an array")
