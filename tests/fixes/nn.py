@@ -124,7 +124,7 @@ NN = [
         error=DTypeError,
     ),
     Fixed(
-        "leave it out",
+        "pass implementation=None or 'xla'",
         wrong=lambda: attend(implementation="cudnn"),
         fixed=lambda fix: attend(),
         value=MEAN,

@@ -13,11 +13,11 @@ import operator
 from typing import Annotated, Any
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_type, invalid_value, refusal, unknown_option
+from weft.argument_errors import integer_of, invalid_type, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.kinds.arguments import Flag, Mask, of_dtypes, operand_kind
+from weft.kinds.arguments import Flag, Mask, choice, of_dtypes, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_number, convert
 from weft.kinds.kind import Arguments, Kind
@@ -87,13 +87,6 @@ def _take_window(value: Any, call: Arguments) -> tuple[int, int]:
     return numbers[0], numbers[1]
 
 
-def _take_implementation(value: Any, call: Arguments) -> str:
-    if value != "xla":
-        fix = Fix("implementation", "leave it out", {call.name: None})
-        raise unknown_option(call.operation, call.name, value, "None or 'xla'", fix=fix)
-    return "xla"
-
-
 _vectors_kind = dataclasses.replace(
     operand_kind,
     take=_take_vectors,
@@ -109,7 +102,7 @@ Lengths = Annotated[ArrayLike, of_dtypes(dtypes.INTEGER, dtypes.int32, "integers
 Scale = Annotated[float | None, Kind(_take_scale, "a real number, or None", ("text", 1j, [1]))]
 _MEANS = "how far to the left and to the right, an integer for both, or None"
 Window = Annotated[Any, Kind(_take_window, _MEANS, ("text", 0.5, -1, (1, 2, 3)))]
-Implementation = Annotated[str | None, Kind(_take_implementation, "None or 'xla'", ("cudnn", 0.5))]
+Implementation = Annotated[str | None, choice(None, "xla")]
 
 
 # ---- computing ---------------------------------------------------------------------------------

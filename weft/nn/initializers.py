@@ -21,7 +21,6 @@ from weft.numpy.creation import full
 from weft.numpy.creation import ones as filled_with_ones
 from weft.numpy.creation import zeros as filled_with_zeros
 from weft.numpy.elementary import cos, log1p, sin, sqrt
-from weft.numpy.elementwise import multiply, negative
 from weft.numpy.manipulation import moveaxis, reshape
 from weft.ops.elementwise.complex import complex as complex_
 from weft.random.draw_arguments import check_dtype, check_shape
@@ -176,7 +175,7 @@ def truncated_normal(
 
 
 def _scaled(x: Any, scale: Any) -> Any:
-    return multiply(x, full((), scale, x.dtype))
+    return x * (scale if type(scale) is float else full((), scale, x.dtype))
 
 
 _MODES: dict[str, Callable[[float, float], float]] = {
@@ -234,7 +233,7 @@ def _by_variance(
         count = _MODES[mode](*_fans(shape, *axes))
         deviation = math.sqrt(scale / max(1.0, count))
         kind = "complex " if of in dtypes.COMPLEX else ""
-        return _scaled(_DRAWS[kind + distribution](key, shape, of), deviation)
+        return _DRAWS[kind + distribution](key, shape, of) * deviation
 
     return _initializer(name, draw, dtype)
 
@@ -277,29 +276,26 @@ def _listed(axes: Axes) -> tuple[int, ...]:
 
 
 def _uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    return _scaled(random.uniform(key, shape, dtype, -1.0, 1.0), math.sqrt(3))
+    return random.uniform(key, shape, dtype, -1.0, 1.0) * math.sqrt(3)
 
 
 def _truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     # The variance between -b and b is 1 - 2 b phi(b) / (2 Phi(b) - 1).
     density = math.exp(-2.0) / math.sqrt(2 * math.pi)
     variance = 1 - 4 * density / math.erf(math.sqrt(2))
-    drawn = random.truncated_normal(key, -2.0, 2.0, shape, dtype)
-    return _scaled(drawn, 1 / math.sqrt(variance))
+    return random.truncated_normal(key, -2.0, 2.0, shape, dtype) * (1 / math.sqrt(variance))
 
 
 def _in_disk(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Uniform in a disk: the square of the modulus is uniform in [0, 2)."""
-    return _polar(key, shape, dtype, lambda u: _scaled(u, 2.0))
+    return _polar(key, shape, dtype, lambda u: 2 * u)
 
 
 def _complex_truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Normal in a disk of radius 2: the square of the modulus is exponential, and at most 4."""
     inside = 1 - math.exp(-4.0)
     variance = 1 - 4 * math.exp(-4.0) / inside
-    return _polar(
-        key, shape, dtype, lambda u: _scaled(negative(log1p(_scaled(u, -inside))), 1 / variance)
-    )
+    return _polar(key, shape, dtype, lambda u: -log1p(-inside * u) * (1 / variance))
 
 
 def _polar(key: Any, shape: tuple[int, ...], dtype: Any, square: Callable[[Any], Any]) -> Any:
@@ -307,8 +303,8 @@ def _polar(key: Any, shape: tuple[int, ...], dtype: Any, square: Callable[[Any],
     part = dtypes.to_real(dtype)
     first, second = random.split(key)
     modulus = sqrt(square(random.uniform(first, shape, part)))
-    angle = _scaled(random.uniform(second, shape, part), 2 * math.pi)
-    return complex_(multiply(modulus, cos(angle)), multiply(modulus, sin(angle)))
+    angle = 2 * math.pi * random.uniform(second, shape, part)
+    return complex_(modulus * cos(angle), modulus * sin(angle))
 
 
 _DRAWS: dict[str, Draw] = {
