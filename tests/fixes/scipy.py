@@ -167,7 +167,7 @@ MATRICES = [
         error=WeftValueError,
     ),
     Fixed(
-        "leave it out: columns are one block",
+        "leave it out",
         wrong=lambda: linalg.sqrtm(S, blocksize=64),
         fixed=lambda fix: linalg.sqrtm(S).real,
         value=scipy.linalg.sqrtm(S),
@@ -379,7 +379,7 @@ SAMPLED = [
         error=ShapeError,
     ),
     Fixed(
-        "leave it out: the result outside of the grid is fill_value",
+        "leave it out",
         wrong=lambda: interpolated(place=PLACE + 9, bounds_error=True),
         fixed=lambda fix: interpolated(place=PLACE + 9, fill_value=-1.0),
         value=np.array([-1.0]),

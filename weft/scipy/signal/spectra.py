@@ -62,15 +62,18 @@ _OTHER_NAMES = {
 _rules_of_its_own = config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow")
 
 
-def _no_window(operation: str, given: Any) -> WeftValueError:
+def _no_window(given: Any, call: Arguments) -> WeftValueError:
     """The error for an unknown name, with the one nearest to it."""
     near = close_name(given.lower(), _NAMES) if isinstance(given, str) else None
-    made = f"scipy.signal.get_window({given!r:.60}, nperseg)"
+    n = call["nperseg"]
+    if n is not None and "axis" in call:
+        n = min(n, call.type.shape[call["axis"]])
+    made = f"scipy.signal.get_window({given!r:.60}, {'nperseg' if n is None else n})"
     other = f", or the numbers of another window as an array: {made}" if not near else ""
     name = near or "hann"
     wanted = f"{', '.join(map(repr, _NAMES))}, or an array of nperseg elements"
     fix = Fix("window", f"pass window={name!r}{other}", {"window": name})
-    return unknown_option(operation, "window", given, wanted, fix=fix)
+    return unknown_option(call.operation, "window", given, wanted, fix=fix)
 
 
 def _window(value: Any, call: Arguments) -> Any:
@@ -84,7 +87,7 @@ def _window(value: Any, call: Arguments) -> Any:
         return value
     found = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
     if found not in _NAMES:
-        raise _no_window(call.operation, value)
+        raise _no_window(value, call)
     return found
 
 
@@ -101,7 +104,8 @@ Signal = Annotated[Any, of_rank(1)]
 Signals = Annotated[Any, of_rank(1, together=common)]
 Rate = Annotated[Any, of_rank(0, 0, dtypes.ORDERED, fixed=True)]
 Window = Annotated[
-    Any, Kind(_window, _weights, ("?", 0.5), "hann", static=False, fixed=True, plain=NEVER)
+    Any,
+    Kind(_window, _weights, ("?", 0.5), "hann", static=False, fixed=True, plain=NEVER, late=True),
 ]
 Count = Annotated[int, count_from(1)]
 Trend = Annotated[Any, Kind(_trend, 'False, "constant" or "linear"', ("?", 0.5), plain=NEVER)]
