@@ -138,7 +138,7 @@ def test_trimming():
     "call", [jnp.trim_zeros, jnp.roots, lambda p: jnp.polymul(p, p, trim_leading_zeros=True)]
 )
 def test_shapes_that_depend_on_values_need_values(call):
-    with pytest.raises(ConcretizationError, match="depends on values"):
+    with pytest.raises(ConcretizationError, match="values must be known"):
         weft.jit(call)(P)
 
 

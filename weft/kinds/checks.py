@@ -422,16 +422,17 @@ def no_common_shape(
     return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "broadcast_to") -> Any:
-    """The value repeated to a shape. Raises ShapeError if it does not broadcast to it."""
+def broadcasted(x: Any, shape: tuple[int, ...], operation: str | None = None) -> Any:
+    """The value repeated to a shape. Raises ShapeError if it does not broadcast to it; bodies of
+    array functions pass no name."""
     old = type_of(x).shape
     if old == shape:
         return x
     lead = len(shape) - len(old)
     if lead < 0 or any(a not in (1, b) for a, b in zip(old, shape[max(lead, 0) :], strict=False)):
-        message = f"{operation}: shape {old} does not broadcast to {shape}"
-        got = f"shape {old}"
-        raise refusal(ShapeError, message, operation, got, f"a shape that broadcasts to {shape}")
+        message = f"{operation}: " * bool(operation) + f"shape {old} does not broadcast to {shape}"
+        got, wanted = f"shape {old}", f"a shape that broadcasts to {shape}"
+        raise ShapeError(message, operation=operation, got=got, wanted=wanted)
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
 
 

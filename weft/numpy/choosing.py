@@ -69,16 +69,16 @@ INT32 = np.dtype(np.int32)
 Mode = Annotated[str, choice("raise", "clip", "wrap")]
 
 
-def known(value: Any, operation: str, fix: str) -> np.ndarray[Any, Any]:
+def known(value: Any, fix: str) -> np.ndarray[Any, Any]:
     """The values of an operand, which decide a shape. Raises ConcretizationError if traced."""
     concrete = value.concrete() if isinstance(value, Tracer) else value
     if concrete is None:
         why = "how many elements there are decides the shape of the result"
-        message = f"{operation}: {why}, so the values must be known while tracing"
-        other = fix.removeprefix("pass ").split(",")[0]
-        got, wanted = value.describe(), f"a known array, or {other}"
-        advice = Fix("size", fix)
-        raise refusal(ConcretizationError, message, operation, got, wanted, advice)
+        message = f"{why}, so the values must be known while tracing"
+        wanted = f"a known array, or {fix.removeprefix('pass ').split(',')[0]}"
+        raise ConcretizationError(
+            message, got=value.describe(), wanted=wanted, fix=Fix("size", fix)
+        )
     return np.asarray(concrete)
 
 
@@ -164,7 +164,7 @@ def nonzero(
     (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
     """
     if size is None:
-        value = known(a, "nonzero", "pass size=, a bound on the number of elements")
+        value = known(a, "pass size=, a bound on the number of elements")
         if not value.ndim:
             fix = Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {})
             message, wanted = "the array has no dimensions", "at least one dimension"
@@ -246,7 +246,7 @@ def argwhere(a: Operand, *, size: Length | None = None, fill_value: FillValues =
            [1, 0]], dtype=int32)
     """
     if not a.ndim:
-        count = int(bool(known(a, "argwhere", "pass size="))) if size is None else size
+        count = int(bool(known(a, "pass size="))) if size is None else size
         return as_array(np.zeros((count, 0), dtypes.default_int()))
     places = nonzero(a, size=size, fill_value=fill_value)
     return concatenate([p.reshape(*p.shape, 1) for p in places], 1)
@@ -310,7 +310,7 @@ def compress(
     length = a.shape[axis]
     if size is not None:
         return _compress(a, condition, 0 if fill_value is None else fill_value, axis, size)
-    value = known(condition, "compress", "pass size=, a bound on the number of elements")
+    value = known(condition, "pass size=, a bound on the number of elements")
     if np.any(value[length:]):
         last = int(np.flatnonzero(value)[-1])
         message = "the condition holds beyond the end of the axis"

@@ -315,7 +315,7 @@ def trapezoid(y: Promoted, x: Promoted | None = None, dx: Step = 1.0, axis: OneA
     y, step = (v.astype(accumulator(dtype)) for v in (y, step))
     if x is not None and step.ndim:
         along = broadcast_in_dim(step, y.shape, (axis,)) if step.ndim == 1 else step
-        step = _differences(broadcasted(along, y.shape, "trapezoid"), axis, min(n, 1))
+        step = _differences(broadcasted(along, y.shape), axis, min(n, 1))
     if not n:
         return y.sum(axis).astype(dtype)
     high, low = _neighbours(y, axis)
@@ -325,7 +325,7 @@ def trapezoid(y: Promoted, x: Promoted | None = None, dx: Step = 1.0, axis: OneA
         total = y.sum(axis)
         total = total - _finite((first * 0.5 + last * 0.5).reshape(total.shape))
         return (total * step).astype(dtype)
-    total = ((high + low) * broadcasted(step, high.shape, "trapezoid")).sum(axis)
+    total = ((high + low) * broadcasted(step, high.shape)).sum(axis)
     return (total * 0.5).astype(dtype)
 
 

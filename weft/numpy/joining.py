@@ -117,26 +117,26 @@ def _arrays(value: Any, call: Arguments) -> tuple[Any, ...]:
     )
 
 
-def _check_one_list(operation: str, argument: str, value: Any) -> None:
+def _check_one_list(value: Any, call: Arguments) -> None:
     """Raises ShapeError if another argument is an array or a list of them: the arrays were
     not passed as one list."""
     if isinstance(value, type):  # such as np.float32, a class of which the values have a shape
         return
     several = isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value)
     if several or getattr(value, "shape", ()) != ():
-        message = f"{operation} takes the arrays as one list"
-        got = f"an array for {argument}"
-        fix = Fix("list", f"put them in a list: {operation}([x, y])", {})
-        raise refusal(ShapeError, message, operation, got, f"{operation}([x, y])", fix)
+        name, got = call.operation, f"an array for {call.name}"
+        fix = Fix("list", f"put them in a list: {name}([x, y])", {})
+        message = f"{name} takes the arrays as one list"
+        raise refusal(ShapeError, message, name, got, f"{name}([x, y])", fix)
 
 
 def _joined_dtype(value: Any, call: Arguments) -> Any:
-    _check_one_list(call.operation, "dtype", value)
+    _check_one_list(value, call)
     return take_dtype(value, call)
 
 
 def _joined_axis(value: Any, call: Arguments) -> int:
-    _check_one_list(call.operation, "axis", value)
+    _check_one_list(value, call)
     if not call.type.ndim:
         wanted = "arrays of one or more dimensions"
         fix = Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {})
@@ -146,7 +146,7 @@ def _joined_axis(value: Any, call: Arguments) -> int:
 
 
 def _new_axis(value: Any, call: Arguments) -> int:
-    _check_one_list(call.operation, "axis", value)
+    _check_one_list(value, call)
     return axis_of(value, call.type.ndim + 1, call.operation)
 
 
@@ -666,7 +666,7 @@ def insert(arr: Operand, obj: Passed, values: Stored, axis: Axis = None) -> Arra
         count = padded[0]
         values = shapes.move_dim(shapes.reshape(values, padded), 0, axis, count)
     shape = (*arr.shape[:axis], count, *arr.shape[axis + 1 :])
-    whole = concatenate([arr, broadcasted(convert(values, arr.dtype), shape, "insert")], axis)
+    whole = concatenate([arr, broadcasted(convert(values, arr.dtype), shape)], axis)
     if traced:
         return _take_places(whole, _order(places, length, count), axis)
     places = np.broadcast_to(np.where(places < 0, places + length, places), (count,))

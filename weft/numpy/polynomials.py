@@ -12,8 +12,7 @@ from weft import config, dtypes
 from weft.argument_errors import invalid_dtype, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
-from weft.core.trace import Tracer
-from weft.errors import ConcretizationError, Fix, ShapeError, WeftValueError
+from weft.errors import ShapeError, WeftValueError
 from weft.kinds.arguments import (
     Axes,
     Flag,
@@ -29,6 +28,7 @@ from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype, expanded, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type
+from weft.numpy.choosing import known
 from weft.numpy.creation import Elements, asarray, unlisted, with_lists
 from weft.numpy.differences import convolve
 from weft.numpy.linear_algebra import matmul
@@ -166,21 +166,8 @@ def _check_not_empty(*polynomials: Any) -> None:
 
 def _without_front(p: Any) -> Any:
     """A polynomial without zeros in front, one coefficient at least."""
-    found = np.flatnonzero(_known(p, "pass trim_leading_zeros=False"))
+    found = np.flatnonzero(known(p, "pass trim_leading_zeros=False"))
     return slice_in_dim(p, int(found[0]) if found.size else max(p.size - 1, 0), None)
-
-
-def _known(p: Any, otherwise: str) -> np.ndarray[Any, Any]:
-    value = p.concrete() if isinstance(p, Tracer) else p
-    if value is None:
-        why = "the length of the result depends on values"
-        raise ConcretizationError(
-            f"{why}, which are not known while a function is traced",
-            got=str(p.type),
-            wanted="known values",
-            fix=Fix("argument", otherwise),
-        )
-    return np.asarray(value)
 
 
 @python_function
@@ -389,7 +376,7 @@ def roots(p: Polynomial, *, strip_zeros: Flag = True) -> Array:
     """
     if not strip_zeros:
         return _roots_of_any(p)
-    places = np.flatnonzero(_known(p, "pass strip_zeros=False"))
+    places = np.flatnonzero(known(p, "pass strip_zeros=False"))
     dtype = dtypes.to_complex(inexact(p.dtype))
     if not places.size:
         return _zeros(0, dtype)
@@ -566,7 +553,7 @@ def trim_zeros(filt: Elements, trim: Ends = "fb", axis: Axes = None) -> Array:
     Array([1, 0, 2], dtype=int32)
     """
     otherwise = "call trim_zeros outside of the traced function, and pass it the result"
-    places = np.nonzero(np.atleast_1d(_known(filt, otherwise)))
+    places = np.nonzero(np.atleast_1d(known(filt, otherwise)))
     low, high = [0] * filt.ndim, list(filt.shape)
     for d in axis:
         found = places[d]

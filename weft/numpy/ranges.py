@@ -21,7 +21,7 @@ from weft.arrays.rounded_values import WIDE, made_in_32_bits
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
-from weft.kinds.arguments import NEVER, DType, Flag, Integer, Length, Operand, operand_kind
+from weft.kinds.arguments import NEVER, DType, Flag, Integer, Length, Operand, Shape, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
     axis_of,
@@ -33,7 +33,7 @@ from weft.kinds.checks import (
     length_of,
     promoted,
 )
-from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import is_eager
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type, in_dtype
 from weft.numpy.creation import _SMALL, _placed
@@ -64,11 +64,17 @@ def _of_matrix(value: Any, call: Arguments) -> Any:
     return as_array(np.int32(k)) if is_eager() else np.int32(k)
 
 
+def _new_axis(value: Any, call: Arguments) -> int:
+    rank = max(canonical_type(call[name]).ndim for name in ("start", "stop"))
+    return axis_of(value, rank + 1, call.operation)
+
+
 _REAL = (int, float)
 _end_kind = dataclasses.replace(
     operand_kind, take=_end, late=True, together=lambda operation, values: values
 )
 End = Annotated[Any, _end_kind]
+NewAxis = Annotated[int, Kind(_new_axis, "a new axis", (99, 0.5), plain=NEVER, late=True)]
 _diagonal_kind = Kind(
     _of_matrix, "an integer, which may be traced", ("text", 0.5, None), 1, static=False, plain=NEVER
 )
@@ -190,7 +196,7 @@ def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
                 "give a wider dtype, or set enable_x64"
             )
         if size > _ON_HOST or not is_eager():
-            return _counted(size=size, first=first, by=by, dtype=dtype)
+            return _counted(size, first, by, dtype)
         if first == 0 and by == 1:
             return _on_device(np.arange(size, dtype=dtype))
         made = np.arange(size, dtype=np.uint64) * _wrapped(by) + _wrapped(first)
@@ -198,7 +204,7 @@ def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
     if dtype in _PRECISE and size > _ON_HOST:
         low, high = _limits(dtypes.int32)
         if low <= first <= high and low <= end <= high:
-            return _converted(size=size, first=first, by=by, dtype=dtype)
+            return _converted(size, first, by, dtype)
     elif dtype in _PRECISE and first == 0 and by == 1:
         return _on_device(np.arange(size, dtype=dtype))
     return _on_device((np.arange(size, dtype=np.int64) * by + first).astype(dtype))
@@ -227,18 +233,16 @@ def _limits(dtype: Any) -> tuple[int, int]:
     return int(found.min), int(found.max)
 
 
-@compiled
-def _counted(*, size: int, first: int, by: int, dtype: Any) -> Any:
+@array_function
+def _counted(size: Integer, first: Integer, by: Integer, dtype: DType) -> Any:
     found = broadcasted_iota(dtype, (size,), 0)
-    if by != 1:
-        found = lax.mul(found, _wrapped(by).astype(dtype))
-    return lax.add(found, _wrapped(first).astype(dtype)) if first else found
+    found = found if by == 1 else found * _wrapped(by).astype(dtype)
+    return found + _wrapped(first).astype(dtype) if first else found
 
 
-@compiled
-def _converted(*, size: int, first: int, by: int, dtype: Any) -> Any:
-    found = _counted.function(size=size, first=first, by=by, dtype=dtypes.int32)
-    return convert_element_type(found, dtype)
+@array_function
+def _converted(size: Integer, first: Integer, by: Integer, dtype: DType) -> Any:
+    return convert_element_type(_counted(size, first, by, dtypes.int32), dtype)
 
 
 @overload
@@ -320,11 +324,11 @@ def _linspace(
     endpoint: Flag = True,
     retstep: Flag = False,
     dtype: DType = None,
-    axis: Integer = 0,
+    axis: NewAxis = 0,
 ) -> Any:
     """`linspace` of ends that may be arrays."""
     ends, wanted, computed = _ends(start, stop, dtype)
-    out, step = _evenly("linspace", *ends, num, endpoint, axis, computed)
+    out, step = _evenly(*ends, num, endpoint, axis, computed)
     out = convert_element_type(rounding.floor(out) if wanted.kind in "iu" else out, wanted)
     return (out, step) if retstep else out
 
@@ -369,7 +373,7 @@ def _ends(start: Any, stop: Any, dtype: Any) -> tuple[tuple[Any, Any], Any, Any]
 
 
 def _evenly(
-    operation: str, start: Any, stop: Any, num: int, endpoint: bool, axis: int, computed: Any
+    start: Any, stop: Any, num: int, endpoint: bool, axis: int, computed: Any
 ) -> tuple[Any, Any]:
     """`num` values from one end to the other along a new axis, and their distance."""
     shape = start.shape
@@ -389,7 +393,7 @@ def _evenly(
     else:
         step = real.type(math.nan)  # Of no shape, as in NumPy.
         out = _repeated(start, num)
-    return move_dim(out, 0, axis_of(axis, len(shape) + 1, operation), num), step
+    return move_dim(out, 0, axis, num), step
 
 
 def _repeated(x: Any, num: int) -> Any:
@@ -404,7 +408,7 @@ def logspace(
     endpoint: Flag = True,
     base: End = 10.0,
     dtype: DType = None,
-    axis: Integer = 0,
+    axis: NewAxis = 0,
 ) -> Array:
     """`num` numbers from base**start to base**stop whose logarithms are evenly spaced.
 
@@ -415,7 +419,7 @@ def logspace(
     Array([  1.,  10., 100.], dtype=float32)
     """
     ends, wanted, computed = _ends(start, stop, dtype)
-    exponents, _ = _evenly("logspace", *ends, num, endpoint, axis, computed)
+    exponents, _ = _evenly(*ends, num, endpoint, axis, computed)
     base = convert_element_type(base, computed)
     shape = broadcast_shape(None, base.shape, exponents.shape)
     out = powers.pow(broadcasted(base, shape), broadcasted(exponents, shape))
@@ -429,7 +433,7 @@ def geomspace(
     num: Length = 50,
     endpoint: Flag = True,
     dtype: DType = None,
-    axis: Integer = 0,
+    axis: NewAxis = 0,
 ) -> Array:
     """`num` numbers from `start` to `stop` in constant proportion; the ends have one sign.
 
@@ -440,15 +444,13 @@ def geomspace(
     """
     (first, last), wanted, computed = _ends(start, stop, dtype)
     ratio = last / first
-    exponents, _ = _evenly(
-        "geomspace", filled(0, first), lax.log(ratio), num, endpoint, 0, computed
-    )
+    exponents, _ = _evenly(filled(0, first), lax.log(ratio), num, endpoint, 0, computed)
     out = _repeated(first, num) * lax.exp(exponents)
     index = broadcasted_iota(dtypes.int32, out.shape, 0)
     out = select(index == np.int32(0), _repeated(first, num), out)
     if endpoint and num > 1:
         out = select(index == np.int32(num - 1), _repeated(last, num), out)
-    out = move_dim(out, 0, axis_of(axis, out.ndim, "geomspace"), num)
+    out = move_dim(out, 0, axis, num)
     if wanted.kind in "iu":
         # Values that are whole but for rounding are meant to be whole.
         out = rounding.floor(out * (1 + 4 * float(dtypes.finfo(computed).eps)))
@@ -465,8 +467,8 @@ def _lengths(operation: str, n: Any, m: Any) -> tuple[int, int]:
     return rows, columns
 
 
-@compiled
-def _banded(k: Any, *, shape: tuple[int, int], dtype: Any, below: bool) -> Any:
+@array_function
+def _banded(k: Operand, shape: Shape, dtype: DType, below: Flag) -> Any:
     return convert_element_type(_inside(shape, k, below), dtype)
 
 
@@ -474,7 +476,7 @@ def _inside(shape: tuple[int, ...], k: Any, below: bool) -> Any:
     """Whether an element of a matrix is on the k-th diagonal, or also below it."""
     n = len(shape)
     rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (n - 2, n - 1))
-    rows = lax.add(rows, k)
+    rows = rows + k
     return rows >= columns if below else rows == columns
 
 
@@ -498,7 +500,7 @@ def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: st
         made = np.tri(*shape, k) if below else np.eye(*shape, k)
         return _on_device(made.astype(wanted))
     k = np.int32(k) if type(k) is int else convert_element_type(k, dtypes.int32)
-    return _banded(k, shape=shape, dtype=wanted, below=below)
+    return _banded(k, shape, wanted, below)
 
 
 def eye(

@@ -51,7 +51,7 @@ def _size(value: Any, call: Arguments) -> int | None:
         return length_of(value, call.operation, call.name)
     for x in call.values():
         if isinstance(x, Tracer):
-            known(x, call.operation, "pass size=, a bound on the number of values")
+            known(x, "pass size=, a bound on the number of values")
     return None
 
 

@@ -178,7 +178,7 @@ def bincount(
         raise ShapeError("it takes one dimension", got=f"x: {x.type}", wanted="shape (n,)", fix=fix)
     _check_weights(weights, x)
     if length is None:
-        value = known(x, "bincount", "pass length=, the length of the result")
+        value = known(x, "pass length=, the length of the result")
         length = max(int(value.max(initial=0)) + 1 if value.size else 0, minlength)
     return _bincount(x, weights, length)
 

@@ -139,13 +139,12 @@ def _fill(value: Any, call: Arguments) -> Any:
     return value if isinstance(value, (bool, int, float, complex)) else np.asarray(value).item()
 
 
-def refuse_inplace(operation: str, inplace: bool) -> None:
-    """Raises WeftValueError unless `inplace` is false."""
-    check_flag(inplace, operation, "inplace")
-    if inplace:
-        message = f"{operation}: arrays do not change in place"
+def _inplace(value: Any, call: Arguments) -> None:
+    check_flag(value, call.operation, call.name)
+    if value:
         fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
-        raise refusal(WeftValueError, message, operation, "inplace=True", "inplace=False", fix)
+        message, got, wanted = "arrays do not change in place", "inplace=True", "inplace=False"
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 _positions_kind = Kind(
@@ -162,10 +161,7 @@ FillValue = Annotated[Any, Kind(_fill, "a number", ("text", [1]), late=True)]
 # A scatter decides which modes there are.
 AnyMode = Annotated[Any, Kind(lambda value, call: value, "as in a scatter of `weft.lax`")]
 _inplace_kind = Kind(
-    lambda value, call: refuse_inplace(call.operation, value),
-    "False: arrays do not change in place",
-    (True, "no"),
-    plain=frozenset((False,)),
+    _inplace, "False: arrays do not change in place", (True, "no"), plain=frozenset((False,))
 )
 NotInplace = Annotated[bool, _inplace_kind]
 
@@ -202,10 +198,10 @@ def take(
     return take_axis(a, index, axis, how, fill_value)
 
 
-def _common(operation: str, shape: Any, places: Any, axis: int) -> tuple[int, ...]:
+def _common(shape: Any, places: Any, axis: int) -> tuple[int, ...]:
     """The shape of an array and of positions along an axis, broadcast but for the axis."""
     return tuple(
-        n if d == axis else broadcast_shape(operation, (n,), (shape[d],))[0]
+        n if d == axis else broadcast_shape(None, (n,), (shape[d],))[0]
         for d, n in enumerate(places)
     )
 
@@ -213,7 +209,7 @@ def _common(operation: str, shape: Any, places: Any, axis: int) -> tuple[int, ..
 def _aligned(arr: Any, indices: Any, axis: int, mode: Any, wrap: bool) -> Any:
     """The operand and positions of a gather along one axis, with the other dimensions matched."""
     shape, of = type_of(arr).shape, type_of(indices)
-    common = _common("take_along_axis", shape, of.shape, axis)
+    common = _common(shape, of.shape, axis)
     arr = broadcasted(arr, (*common[:axis], shape[axis], *common[axis + 1 :]))
     index = strong(broadcasted(indices, common))
     if mode == "clip" and wrap:  # As an index does: first from the end, then to the bounds.
@@ -278,10 +274,10 @@ def put_along_axis(
     x, axis = (arr, axis) if axis is not None else (reshape(arr, (arr.size,)), 0)
     if not x.size:
         return reshape(arr, arr.shape)
-    common = _common("put_along_axis", x.shape, indices.shape, axis)
+    common = _common(x.shape, indices.shape, axis)
     places, how = index_in_mode(strong(broadcasted(indices, common)), x.shape[axis], mode)
     others = tuple(d for d in range(x.ndim) if d != axis)
-    updates = broadcasted(convert(values, x.dtype), common, "put_along_axis")
+    updates = broadcasted(convert(values, x.dtype), common)
     numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
     out = scatter(x, reshape(places, (*common, 1)), updates, numbers, mode=how)
     return reshape(out, arr.shape)
