@@ -11,6 +11,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
+from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.arguments import (
     DType,
@@ -29,8 +30,7 @@ from weft.kinds.arguments import (
     of_rank,
 )
 from weft.kinds.array_function import array_function, python_function
-from weft.kinds.checks import broadcast_shape, broadcasted, check_arrays, convert
-from weft.kinds.kind import Arguments, Kind
+from weft.kinds.checks import broadcast_shape, broadcasted, convert, operands
 from weft.numpy.choosing import known, nonzero
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import cycled
@@ -285,19 +285,7 @@ def mask_indices(
     return nonzero(mask_func(ones, k), size=size)
 
 
-def _vectors(value: Any, call: Arguments) -> tuple[Any, ...]:
-    values = [np.asarray(x) if isinstance(x, (list, range)) else x for x in value]
-    check_arrays(call.operation, *values)
-    return (*values,)
-
-
-Vectors = Annotated[
-    Any, Kind(_vectors, "vectors of integers or booleans, or lists", ("text",), static=False)
-]
-
-
-@python_function
-def ix_(*args: Vectors) -> tuple[Array, ...]:
+def ix_(*args: Any) -> tuple[Array, ...]:
     """Arrays of one dimension reshaped so that indexing with them selects their open mesh.
 
     args: vectors of integers or booleans, or lists of those. A boolean array stands for the
@@ -307,14 +295,17 @@ def ix_(*args: Vectors) -> tuple[Array, ...]:
     Array([[2, 0],
            [5, 3]], dtype=int32)
     """
+    args = operands("ix_", *[np.asarray(x) if isinstance(x, (list, range)) else x for x in args])
     out = []
     for i, x in enumerate(args):
-        if x.ndim != 1:
-            raise ShapeError("it takes arrays of one dimension", got=str(x.type))
-        if x.dtype == dtypes.bool_:
+        of = type_of(x)
+        if of.ndim != 1:
+            raise ShapeError("ix_ takes arrays of one dimension", operation="ix_", got=str(of))
+        if of.dtype == dtypes.bool_:
             places = np.nonzero(known(x, "pass integers instead of a mask"))[0]
             x = as_array(places.astype(dtypes.default_int()))
-        out.append(reshape(x, (*(1,) * i, x.size, *(1,) * (len(args) - i - 1))))
+        size = type_of(x).shape[0]
+        out.append(reshape(x, (*(1,) * i, size, *(1,) * (len(args) - i - 1))))
     return tuple(out)
 
 
