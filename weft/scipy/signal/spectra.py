@@ -30,6 +30,7 @@ from weft.kinds.checks import (
     inexact,
 )
 from weft.kinds.kind import Arguments, Kind
+from weft.kinds.numbers import number_for
 from weft.numpy import fft
 from weft.numpy.linalg.operands import widened
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
@@ -91,6 +92,14 @@ def _window(value: Any, call: Arguments) -> Any:
     return found
 
 
+def _rate(value: Any, call: Arguments) -> Any:
+    """A number with the digits that the signal has."""
+    check_dimensions(call.operation, call.name, value, 0, 0, dtypes.ORDERED)
+    dtype = inexact(call.type.dtype)
+    real = dtypes.to_real(dtype) if dtype in dtypes.COMPLEX else dtype
+    return number_for(call.operation, value, real)
+
+
 def _trend(value: Any, call: Arguments) -> str:
     """The trend subtracted from each part: "", "constant" or "linear"."""
     if value is False or value is None:
@@ -102,7 +111,8 @@ def _trend(value: Any, call: Arguments) -> str:
 _weights = "the name of a window, or its elements"
 Signal = Annotated[Any, of_rank(1)]
 Signals = Annotated[Any, of_rank(1, together=common)]
-Rate = Annotated[Any, of_rank(0, 0, dtypes.ORDERED, fixed=True)]
+_rate_kind = Kind(_rate, "a number", ("text", [1.0], 1j), 1.0, False, plain=NEVER, by_class=True)
+Rate = Annotated[Any, _rate_kind]
 Window = Annotated[
     Any,
     Kind(_window, _weights, ("?", 0.5), "hann", static=False, fixed=True, plain=NEVER, late=True),
