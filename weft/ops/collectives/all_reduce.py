@@ -292,8 +292,8 @@ def made_varying(operation: str | None, x: Any, names: Names) -> Any:
     explicit = tuple(name for name in same if bound_axis(name).explicit)
     if explicit:
         raise AxisError(
-            f"{operation}: " * bool(operation)
-            + "its operand varies along its axes, and casts are explicit (auto_pbroadcast=False)",
+            f"{operation or 'it'} takes a value that varies along its axes, and casts are explicit "
+            "here (auto_pbroadcast=False)",
             operation=operation,
             got=f"{type_of(x)} and axis_name={names}",
             wanted=f"a value that varies along {list(explicit)}",
