@@ -160,6 +160,14 @@ def measured(row, by, dtype, evaluators, stride, folder):
     return {"covered": covered, "worst": worst}
 
 
+def is_compared(xs, values, by):
+    """Which of the references, to inputs of narrow dtypes, count."""
+    xs = [x.astype(np.float64) for x in xs]
+    if by is not None:  # at finite points where there is one
+        return np.isfinite(values) & np.all([np.isfinite(x) for x in xs], axis=0)
+    return ~(np.any([np.isinf(x) for x in xs], axis=0) & np.isnan(values))
+
+
 class Reference:
     """The references for a batch of inputs."""
 
@@ -169,11 +177,7 @@ class Reference:
         if dtype != "float64":
             with np.errstate(all="ignore"):
                 self.values = np.asarray(expression(Double, *(x.astype(np.float64) for x in xs)))
-            finite = np.all([np.isfinite(x.astype(np.float64)) for x in xs], axis=0)
-            infinite = np.any([np.isinf(x.astype(np.float64)) for x in xs], axis=0)
-            self.compared = ~(infinite & np.isnan(self.values))
-            if by is not None:  # at finite points where there is one
-                self.compared = np.isfinite(self.values) & finite
+            self.compared = is_compared(xs, self.values, by)
             return
         exact, mp = exact_namespace()
         self.exact, self.values = [], np.full(xs[0].shape, np.nan)

@@ -298,7 +298,7 @@ class ArrayFunction(KnownCalls):
         names = [x for x, count in static["names"] for _ in range(1 if count is None else count)]
         for name, value in zip(names, operands, strict=True):
             made = type(value) in _NUMBERS or type(value) is Array
-            place = _place_of(name, value, [None if i in kept else x for i, x in enumerate(leaves)])
+            place = _place_of(name, value, leaves, kept)
             if place is not None:
                 if not made:
                     return  # a number of NumPy's, with more digits than the leaf would have
@@ -428,10 +428,12 @@ class PythonFunction(ArrayFunction):
         return as_array(value) if isinstance(value, np.ndarray) else constant(value)
 
 
-def _place_of(name: str, value: Any, leaves: list[tuple[str | None, Any] | None]) -> int | None:
-    """Which of the leaves an operand was passed as; None in place of one that another was."""
-    for place, leaf in enumerate(leaves):
-        if leaf and leaf[0] == name and (leaf[1] is value or type(leaf[1]) in _NUMBERS):
+def _place_of(
+    name: str, value: Any, leaves: Sequence[tuple[str | None, Any]], kept: Sequence[int]
+) -> int | None:
+    """Which of the leaves an operand was passed as, of those that no operand before it was."""
+    for place, (owner, x) in enumerate(leaves):
+        if owner == name and place not in kept and (x is value or type(x) in _NUMBERS):
             return place
     return None
 

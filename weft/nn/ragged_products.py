@@ -72,10 +72,8 @@ def _take_numbers(value: Any, call: Arguments) -> RaggedDotDimensionNumbers:
         numbers = value.dot_dimension_numbers
         parts = (value.lhs_ragged_dimensions, value.rhs_group_dimensions)
     except AttributeError:
-        message, wanted = (
-            f"{call.operation}: {call.name} says what is what",
-            "RaggedDotDimensionNumbers",
-        )
+        message = f"{call.operation}: {call.name} says what is what"
+        wanted = "RaggedDotDimensionNumbers"
         raise invalid_type(message, call.operation, call.name, value, wanted) from None
     ragged, groups = (integers_of(dims, call.operation, call.name) for dims in parts)
     if len(ragged) != 1:
@@ -196,10 +194,8 @@ def planned(lhs: Any, rhs: Any, numbers: RaggedDotDimensionNumbers) -> Plan:
         raise ShapeError(message, got=f"rhs_group_dimensions={groups}", wanted=wanted)
     for left, right in whole:
         if kind != "batch" and lengths(lhs, left) != lengths(rhs, right):
-            got, wanted = (
-                f"{lhs.type} and {rhs.type}",
-                f"dimensions {left} of lhs like {right} of rhs",
-            )
+            got = f"{lhs.type} and {rhs.type}"
+            wanted = f"dimensions {left} of lhs like {right} of rhs"
             raise ShapeError("paired dimensions have equal lengths", got=got, wanted=wanted)
     own = {"batch": batch_l, "sums": contract_l, "rows": kept}[kind]
     at = own.index(place)

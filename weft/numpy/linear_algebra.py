@@ -122,12 +122,15 @@ def mismatch(a: Any, b: Any, i: int, j: int, forms: Sequence[str] = ()) -> Shape
     )
 
 
-def _swapped(product: str, left: tuple[int, ...], right: tuple[int, ...]) -> list[str]:
-    """The ways to write a product, as "{} @ {}", with the matrices of one operand transposed."""
+def _swapped(
+    product: str, left: tuple[int, ...], right: tuple[int, ...], broadcasts: bool
+) -> list[str]:
+    """The ways to write a product, as "{} @ {}", with the matrices of one operand transposed;
+    broadcasts: whether the dimensions before the matrices do."""
 
     def fits(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
-        broadcast = "@" not in product or common_shape(a[:-2], b[:-2]) is not None
-        return broadcast and a[-1] == b[max(len(b) - 2, 0)]
+        met = not broadcasts or common_shape(a[:-2], b[:-2]) is not None
+        return met and a[-1] == b[max(len(b) - 2, 0)]
 
     def turned(shape: tuple[int, ...]) -> tuple[int, ...]:
         return (*shape[:-2], *shape[-2:][::-1])
@@ -164,7 +167,7 @@ def dot(
         return _scaled(a, b, preferred_element_type)
     i, j = a.ndim - 1, max(b.ndim - 2, 0)
     if a.shape[i] != b.shape[j]:
-        raise mismatch(a, b, i, j, _swapped("dot({}, {})", a.shape, b.shape))
+        raise mismatch(a, b, i, j, _swapped("dot({}, {})", a.shape, b.shape, False))
     return dot_general(a, b, (((i,), (j,)), ((), ())), precision, preferred_element_type)
 
 
@@ -207,7 +210,7 @@ def matmul(
         )
     j = max(len(right) - 2, 0)
     if left[-1] != right[j]:
-        raise mismatch(a, b, len(left) - 1, j, _swapped("{} @ {}", left, right))
+        raise mismatch(a, b, len(left) - 1, j, _swapped("{} @ {}", left, right, True))
     simple = _simple_numbers(left, right)
     if simple is not None:
         return dot_general(a, b, simple, precision, preferred_element_type)

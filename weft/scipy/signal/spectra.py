@@ -95,9 +95,7 @@ def _window(value: Any, call: Arguments) -> Any:
 def _rate(value: Any, call: Arguments) -> Any:
     """A number with the digits that the signal has."""
     check_dimensions(call.operation, call.name, value, 0, 0, dtypes.ORDERED)
-    dtype = inexact(call.type.dtype)
-    real = dtypes.to_real(dtype) if dtype in dtypes.COMPLEX else dtype
-    return number_for(call.operation, value, real)
+    return number_for(call.operation, value, dtypes.to_real(inexact(call.type.dtype)))
 
 
 def _trend(value: Any, call: Arguments) -> str:
@@ -293,7 +291,7 @@ def _median(x: Any) -> Any:
 
 def _frequencies(plan: _Plan, fs: Any, dtype: Any) -> Any:
     """The frequencies of a transform, in cycles per unit of time."""
-    real = dtypes.to_real(dtype) if dtype in dtypes.COMPLEX else dtype
+    real = dtypes.to_real(dtype)
     f = (fft.rfftfreq if plan.onesided else fft.fftfreq)(plan.nfft, dtype=real)
     return f * convert(fs, real)
 

@@ -61,8 +61,7 @@ def _policy(*known: str) -> Kind:
         if value not in known and isinstance(value, str) and value in _INSTEAD:
             why, instead = "NaN has no rule of its own here", _INSTEAD[value]
             raise not_taken(call.operation, call.name, value, why, instead, known[0])
-        check_choice(value, known, call.operation, call.name)
-        return value
+        return check_choice(value, known, call.operation, call.name)
 
     return Kind(take, "what becomes of NaN", ("raise", "skip", 0.5, None), plain=NEVER)
 
