@@ -230,6 +230,7 @@ LAYER_OF = {
     "weft.testing": "testing",
     "weft.builtin_primitives": "builtin",
     "weft.composed_primitives": "builtin",
+    "weft.define.jax_names": "builtin",
     "weft.experimental": "experimental",
     "weft.example_libraries": "experimental",
     "weft.test_util": "experimental",

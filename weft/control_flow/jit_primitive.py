@@ -35,7 +35,6 @@ from weft.lowering.result_layouts import operand_formats
 
 jit_p = ProgramPrimitive("jit")
 emits_jaxprs.add(jit_p)
-jit_p.neutral = {"inline": False, "keep_unused": False, "compiler_options_kvs": ()}
 
 
 def jit_program(

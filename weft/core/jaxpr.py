@@ -18,7 +18,7 @@ import numpy as np
 from weft import dtypes
 from weft.base import source as sources
 from weft.base.notebooks import ShownInNotebooks
-from weft.base.source_info import DebugInfo, SourceInfo
+from weft.base.source_info import DebugInfo
 from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.types import ArrayType
@@ -108,74 +108,13 @@ class Equation:
         self.source = source
         self.effects = effects
 
-    @property
-    def invars(self) -> Sequence[Atom]:
-        """The operands."""
-        return self.inputs
-
-    @property
-    def outvars(self) -> Sequence[Var]:
-        """The variables of the results."""
-        return self.outputs
-
-    @property
-    def source_info(self) -> SourceInfo:
-        """The user's line and the names around it."""
-        return SourceInfo.of(self.source)
-
-    @property
-    def ctx(self) -> None:
-        """The settings of the equation: None, since weft's equations hold theirs as parameters."""
-        return None
-
     def replace(self, **changes: Any) -> Equation:
-        """The same equation with some fields changed; its effects are those of the new one.
-
-        `inputs`, `outputs` and `source` may be given as `invars`, `outvars` and `source_info`.
-        """
+        """The same equation with some fields changed; its effects are those of the new one."""
         fields = {name: getattr(self, name) for name in Equation.__slots__ if name != "effects"}
-        return Equation(**(fields | _own_names(changes)))
+        return Equation(**(fields | changes))
 
     def __repr__(self) -> str:
         return Writer(False).equation(self, "")
-
-
-def _own_names(changes: dict[str, Any]) -> dict[str, Any]:
-    """Changes of an equation under the names of its fields."""
-    own = {"invars": "inputs", "outvars": "outputs", "source_info": "source"}
-    found = {own.get(name, name): value for name, value in changes.items() if name != "ctx"}
-    if isinstance(found.get("source"), SourceInfo):
-        found["source"] = found["source"].source()
-    if "outputs" in found:
-        found["outputs"] = [_kept(var) for var in found["outputs"]]
-    return found
-
-
-def _kept(var: Var) -> Var:
-    """A variable that a jaxpr may hold, for one that stands for a dropped result."""
-    return Var(var.type) if type(var) is DropVar else var
-
-
-def new_jaxpr_eqn(
-    invars: Sequence[Atom],
-    outvars: Sequence[Var],
-    primitive: Primitive,
-    params: dict[str, Any],
-    effects: Any = None,
-    source_info: SourceInfo | None = None,
-    ctx: None = None,
-) -> Equation:
-    """An equation, with its fields in JAX's order and under JAX's names.
-
-    >>> from weft.extend.core import ArrayType, Var, new_jaxpr_eqn, primitives
-    >>> x, y = (Var(ArrayType((3,), "float32")) for _ in range(2))
-    >>> new_jaxpr_eqn([x], [y], primitives.sin_p, {})
-    a:f32[3] = sin ?
-    """
-    source = None if source_info is None else source_info.source()
-    own = None if effects is None else frozenset(effects)
-    outputs = [_kept(var) for var in outvars]
-    return Equation(primitive, list(invars), params, outputs, source, own)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -28,9 +28,7 @@ class Primitive(Immutable):
     primitives. Equal parameters of one class are the same unless they are numbers with bits that
     equality does not see: from the first such parameter on, the keys of executables are exact. A
     primitive that holds jaxprs turns `memoise` off, since the cache would keep them alive.
-    `neutral` has parameters of JAX's primitive of this name that weft's has not, with the values
-    that ask for nothing: `bind` takes these, and interpreters written for JAX see them. `facts` has
-    what is true of the operation beside its rules.
+    `facts` has what is true of the operation beside its rules.
 
     Args:
         name: What the operation is called in jaxprs and messages.
@@ -46,7 +44,7 @@ class Primitive(Immutable):
     """
 
     __slots__ = (
-        "__weakref__", "eager_cache", "facts", "memoise", "multiple_results", "name", "neutral",
+        "__weakref__", "eager_cache", "facts", "memoise", "multiple_results", "name",
         "type_cache",
     )  # fmt: skip
 
@@ -59,7 +57,6 @@ class Primitive(Immutable):
         self.name = name
         self.multiple_results = multiple_results
         self.memoise = memoise
-        self.neutral: Mapping[str, Any] | None = None
         self.facts = _NO_FACTS
         self.type_cache: dict[Any, Any] = {}
         self.eager_cache: dict[Any, Any] = {}
@@ -83,20 +80,7 @@ class Primitive(Immutable):
         """Applies the primitive: arrays are positional, parameters are keywords."""
         if array_values:
             args = as_operands(args)
-        if params and self.neutral:
-            params = self.without_neutral(params)
         return (_get(None) or bottom_trace()).process_primitive(self, args, params)
-
-    def without_neutral(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The parameters without those of JAX's that have their neutral values."""
-        neutral = self.neutral or {}
-        if neutral.keys().isdisjoint(params):
-            return params
-        return {
-            name: value
-            for name, value in params.items()
-            if name not in neutral or value != neutral[name]
-        }
 
     def call(self, /, function: Callable[..., Any], *args: Any, **params: Any) -> Any:
         """Applies the primitive to a Python function of flat values and to arrays.
@@ -111,38 +95,12 @@ class Primitive(Immutable):
         trace = _get(None) or bottom_trace()
         return trace.process_call(self, function, args, params)
 
-    def bind_with_trace(self, trace: Any, args: Any, /, *rest: Any) -> Any:
-        """Applies the primitive under a given trace; the parameters come last, in a dictionary.
-
-        The types of the operands may precede them, and are not read.
-        """
-        return trace.process_primitive(self, args, self.without_neutral(rest[-1]))
-
-    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The parameters of an equation as `bind` takes them: the same."""
-        return dict(params)
-
     def impl(self, /, *args: Any, **params: Any) -> Any:
         """Evaluates the primitive at once, whichever trace is current."""
         own = rules.impl.get(self)
         if own is not None:
             return own(*args, **params)
         return bottom_trace().process_primitive(self, args, params)
-
-    def abstract_eval(self, /, *types: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
-        """The result type (or types) of an application to operands of these types, and its own
-        effects."""
-        own = rules.effects.get(self)
-        found = rules.type_rule[self](*types, **params)
-        return found, frozenset() if own is None else own(params)
-
-    def is_effectful(self, params: dict[str, Any]) -> bool:
-        """Whether an application has effects of its own."""
-        own = rules.effects.get(self)
-        return own is not None and bool(own(params))
-
-    # What programs written for JAX ask of a primitive: it applies to arrays, not to functions.
-    call_primitive = map_primitive = is_high = skip_canonicalization = ref_primitive = False
 
     def def_impl(self, function: Rule) -> Rule:
         """Evaluates the primitive by a Python function instead of compiling it."""

@@ -95,36 +95,6 @@ class Trace:
         """Ends the trace: its tracers are leaked from now on."""
         self.alive = False
 
-    # Names under which programs written for JAX read traces.
-
-    @property
-    def main(self) -> Trace:
-        """The trace itself."""
-        return self
-
-    @property
-    def parent_trace(self) -> Trace | None:
-        """The trace that interprets what this one passes on (`parent`)."""
-        return self.parent
-
-    @parent_trace.setter
-    def parent_trace(self, trace: Trace | None) -> None:
-        self.parent = trace
-
-    def is_valid(self) -> bool:
-        """Whether the transformed call is still running (`alive`)."""
-        return self.alive
-
-    def invalidate(self) -> None:
-        """Ends the trace (`finish`)."""
-        self.finish()
-
-    def stage_value(self, value: Any) -> Any:
-        """A value as an operand under this trace: the value itself, which every trace takes."""
-        return value
-
-    full_raise = stage_value
-
 
 def function_as_parameter(
     self: Trace,

@@ -142,34 +142,6 @@ class ArrayType(Immutable):
         devices."""
         return NamedSharding(_NO_MESH, PartitionSpec(*[None] * self.ndim))
 
-    @property
-    def is_high(self) -> bool:
-        """False: a type of arrays."""
-        return False
-
-    def str_short(self, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:
-        """Dtype and lengths as text; `short_dtypes` abbreviates the dtype.
-
-        >>> ArrayType((2, 3), np.float32).str_short(), ArrayType((2,), "int8").str_short(True)
-        ('float32[2,3]', 'i8[2]')
-        """
-        name = dtypes.short_name(self.dtype) if short_dtypes else getattr(self.dtype, "name", "")
-        return f"{name}[{','.join(map(str, self.shape))}]"
-
-    def to_tangent_aval(self) -> ArrayType:
-        """The type of a tangent (`tangent`), not weak."""
-        return self.tangent()
-
-    to_cotangent_aval = to_ct_aval = at_least_vspace = to_tangent_aval
-
-    def strip_weak_type(self) -> ArrayType:
-        """The same type, not weak (`strong`)."""
-        return self.strong()
-
-    def update_weak_type(self, weak_type: bool) -> ArrayType:
-        """The same type, weak or not."""
-        return self.update(weak_type=weak_type)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return ArrayType, (self.shape, self.dtype, self.weak_type, self.varying, self.unreduced)
 

@@ -77,7 +77,7 @@ def inspect_lower(context: Any, x: Any, *, callback: Callable[[Any], Any]) -> li
             callback(from_xla(op_sharding.text(found), mesh or devices))
 
     stablehlo_collectives.inspect_sharding(x, op_sharding.key(chosen))
-    context.module.add_keepalive(chosen)
+    context.module.callbacks.append(chosen)
     return []
 
 

@@ -94,8 +94,7 @@ def _evaluating(process: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(process)
     def process_primitive(self: Trace, primitive: Any, args: Any, params: Any) -> Any:
-        if primitive.neutral:
-            params = {**primitive.neutral, **params}
+        params = {**getattr(primitive, "neutral", {}), **params}
         with using_trace(bottom_trace()):
             return process(self, primitive, args, params)
 

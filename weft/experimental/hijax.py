@@ -94,7 +94,9 @@ class AvalQDD:
 
     def to_tangent_aval(self) -> AvalQDD:
         """The type of its tangent."""
-        return AvalQDD(self.aval.to_tangent_aval(), self.qdd and self.qdd.to_tangent_qdd())
+        array = isinstance(self.aval, ShapedArray)
+        tangent = self.aval.tangent() if array else self.aval.to_tangent_aval()
+        return AvalQDD(tangent, self.qdd and self.qdd.to_tangent_qdd())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +189,7 @@ class HiPrimitive(Primitive):
         several = type(self).multiple_results is True
         super().__init__(name, several, memoise=False)
 
-    def is_high(self, *avals: Any, **params: Any) -> bool:  # type: ignore[override]
+    def is_high(self, *avals: Any, **params: Any) -> bool:
         """Whether operands are of types of the program's own."""
         return True
 

@@ -26,7 +26,6 @@ from weft.core.jaxpr import (
     jaxprs_in,
     last_uses,
     map_jaxprs,
-    new_jaxpr_eqn,
     show_jaxpr,
     subjaxprs,
 )
@@ -68,6 +67,7 @@ from weft.define.abstract_values import (
 )
 from weft.define.define_primitive import define_primitive
 from weft.define.foreign_traces import *
+from weft.define.jax_names import new_jaxpr_eqn
 from weft.define.unchecked_primitive import UncheckedPrimitive
 from weft.errors import JaxprError as JaxprTypeError
 from weft.interpreters.staging import (

@@ -20,7 +20,6 @@ import numpy as np
 from weft.arrays.relayout import layout_mode
 from weft.base import source as sources
 from weft.base.exact_keys import exact_key
-from weft.base.source_info import NameStack
 from weft.base.timing import charged
 from weft.base.util import collection_paused
 from weft.core import rules
@@ -108,33 +107,6 @@ class ModuleContext:
         self.channels = 0
         # The jaxprs that are compiled once and called, not inlined; None where all are inlined.
         self.compiled_once: set[Jaxpr] | None = None
-
-    # Names under which rules written for JAX read the context.
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        """The platform, as a tuple."""
-        return (self.platform,)
-
-    @property
-    def context(self) -> Any:
-        """The MLIR context."""
-        return stablehlo.context()
-
-    @property
-    def ip(self) -> Any:
-        """The insertion point at the end of the module, for what stands beside functions."""
-        return self.module.insertion_point()
-
-    @property
-    def keepalives(self) -> list[Any]:
-        """Objects that live as long as the executable."""
-        return self.callbacks
-
-    def add_keepalive(self, kept: Any) -> None:
-        """Keeps an object for as long as the executable lives; None needs nothing."""
-        if kept is not None:
-            self.callbacks.append(kept)
 
     def new_channel(self) -> int:
         """A channel number for a collective, unique in the module."""
@@ -234,48 +206,6 @@ class LoweringContext:
     def platform(self) -> str:
         """The name of the platform that the module is for."""
         return self.module.platform
-
-    # Names under which rules written for JAX read the context.
-
-    @property
-    def avals_in(self) -> Sequence[ArrayType]:
-        """The types of the operands."""
-        return self.in_types
-
-    @property
-    def avals_out(self) -> Sequence[ArrayType]:
-        """The types of the results."""
-        return self.out_types
-
-    @property
-    def module_context(self) -> ModuleContext:
-        """The context of the module."""
-        return self.module
-
-    @property
-    def platforms(self) -> tuple[str, ...]:
-        """The platform, as a tuple."""
-        return self.module.platforms
-
-    @property
-    def name_stack(self) -> NameStack:
-        """The names around the equation."""
-        return NameStack(tuple(self.scope.split("/")) if self.scope else ())
-
-    @property
-    def dim_var_values(self) -> tuple[Any, ...]:
-        """The values of symbolic lengths: there are none in a module."""
-        return ()
-
-    def is_forward_compat(self) -> bool:
-        """Whether the module has to be read by older releases: no, `weft.export` converts it."""
-        return False
-
-    def replace(self, **changes: Any) -> LoweringContext:
-        """The same with some fields changed; `avals_in` and `avals_out` are `in_types` and
-        `out_types`."""
-        own = {"avals_in": "in_types", "avals_out": "out_types", "module_context": "module"}
-        return dataclasses.replace(self, **{own.get(k, k): v for k, v in changes.items()})
 
     def result_ir_types(self) -> list[Any]:
         """The MLIR types of the equation's results."""

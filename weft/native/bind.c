@@ -5,7 +5,7 @@
 static struct {
     PyTypeObject *type, *program;
     PyObject *array_values; /* the set of classes whose values stand for arrays */
-    Py_ssize_t eager_cache, neutral, run;
+    Py_ssize_t eager_cache, run;
 } primitives;
 
 /* The key of an application in a primitive's cache: signatures, then pairs of parameters. NULL
@@ -53,8 +53,6 @@ static PyObject *cached_run(PyObject *self, PyObject *const *args, Py_ssize_t co
 {
     if (PySet_GET_SIZE(primitives.array_values) || !is_off(context.looking) ||
         !is_off(context.vary) || !at_the_bottom())
-        return NULL;
-    if (names != NULL && SLOT(self, primitives.neutral) != Py_None)
         return NULL;
     PyObject *key = key_of(args, count, names), *run = NULL;
     if (key == NULL)
@@ -161,7 +159,6 @@ PyObject *compiled_bind(PyObject *Py_UNUSED(module), PyObject *given)
         return NULL;
     PyTypeObject *type = (PyTypeObject *)primitive;
     if (slot_offset(type, "eager_cache", &primitives.eager_cache) < 0 ||
-        slot_offset(type, "neutral", &primitives.neutral) < 0 ||
         slot_offset((PyTypeObject *)program, "_run", &primitives.run) < 0)
         return NULL;
     Py_XSETREF(primitives.type, (PyTypeObject *)Py_NewRef(primitive));

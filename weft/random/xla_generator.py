@@ -175,5 +175,3 @@ def uniform_lower(context: Any, a: Any, b: Any, *, shape: Shape) -> Any:
 rng_uniform_p = primitive(
     "rng_uniform", type_rule=uniform_type, vmap=uniform_vmap, lower=uniform_lower
 )
-
-rng_bit_generator_p.neutral = {"out_sharding": None}

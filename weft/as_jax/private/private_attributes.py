@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core.operators import ArrayOperators
+from weft.define.jax_names import add_names
 from weft.dispatch import jitted
 from weft.numpy.joining import split
 from weft.sharding import Sharding
@@ -30,13 +31,16 @@ def _split(x: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return split(x, indices_or_sections, axis)
 
 
+_OF_SHARDINGS = {
+    f.__name__: property(f) for f in (_device_assignment, _addressable_device_assignment)
+}
+
+
 def add_private_attributes() -> None:
     """Gives weft's classes these attributes."""
-    for attribute in (_device_assignment, _addressable_device_assignment):
-        setattr(Sharding, attribute.__name__, property(attribute))
+    add_names({Sharding: _OF_SHARDINGS, ArrayOperators: {_split.__name__: _split}})
     # Pickle finds a method by this name, in this module.
     _split.__qualname__ = f"{ArrayOperators.__name__}.{_split.__name__}"
-    setattr(ArrayOperators, _split.__name__, _split)
     # Libraries recognise what `jit` returns by the name of its class (haiku and chex refuse it).
     # The module holds the class by this name too, where what was pickled looks for it.
     setattr(jitted, _NAME_OF_JITTED, jitted.Jitted)

@@ -599,7 +599,3 @@ lt_p = comparison("lt", accepts=dtypes.ORDERED, direction="LT")
 le_p = comparison("le", accepts=dtypes.ORDERED, direction="LE")
 gt_p = comparison("gt", accepts=dtypes.ORDERED, direction="GT")
 ge_p = comparison("ge", accepts=dtypes.ORDERED, direction="GE")
-
-for _primitive in (cos_p, exp_p, log_p, sin_p, sqrt_p, tanh_p):
-    _primitive.neutral = {"accuracy": None}
-mul_p.neutral = {"out_dtype": None}

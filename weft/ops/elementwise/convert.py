@@ -328,5 +328,3 @@ stop_gradient_p = unary(
     fusible=True,
     moves_nothing=True,
 )
-
-convert_element_type_p.neutral = {"sharding": None}

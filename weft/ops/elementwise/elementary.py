@@ -427,6 +427,3 @@ def atanh_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 atanh_p = inexact("atanh", jvp=atanh_jvp, lower=atanh_lower, keeps_zero=True)
-
-for _primitive in (exp2_p, expm1_p, log1p_p, logistic_p, tan_p):
-    _primitive.neutral = {"accuracy": None}

@@ -270,5 +270,3 @@ index_vector_p = primitive(
 )
 # Evaluated without a compilation: every list would need one of its own.
 rules.impl.register(index_vector_p, lambda *, values: as_array(np.asarray(values, np.int32)))
-
-iota_p.neutral = {"sharding": None}

@@ -625,5 +625,3 @@ primitive(
     bilinear=True,
     never_called=True,
 )
-
-conv_p.neutral = {"out_sharding": None}

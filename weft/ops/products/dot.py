@@ -490,6 +490,3 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     batch = tuple(range(left.ndim - 2))
     numbers = (((left.ndim - 1,), (left.ndim - 2,)), (batch, batch))
     return dot_general(lhs, rhs, numbers, precision)
-
-
-dot_general_p.neutral = {"out_sharding": None}

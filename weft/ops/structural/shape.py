@@ -479,7 +479,3 @@ reduce_sum_p = primitive(
     lower=in_accumulator(reduce_sum_lower),
     linear=True,
 )
-
-broadcast_in_dim_p.neutral = {"sharding": None}
-reshape_p.neutral = {"dimensions": None, "sharding": None}
-reduce_sum_p.neutral = {"out_sharding": None}
