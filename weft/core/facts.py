@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+
+class Work(NamedTuple):
+    """Flops and functions of one operation; `known` is False for one that says nothing.
+
+    Args:
+        flops: Arithmetic operations on real numbers.
+        functions: Functions of numbers, such as exponentials.
+        known: Whether the primitive says what it computes.
+    """
+
+    flops: float = 0.0
+    functions: float = 0.0
+    known: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,8 +42,8 @@ class Facts:
         makes_no_nan: Each element of its results is one of an operand, converted or with another
             sign at most, or a part of one.
         flops: "none", or one "addition" or "product" of real numbers for each element of the
-            result; "" for something else. Additions count subtractions and extrema, products
-            divisions.
+            result; or a function from an equation to its `Work` (see `ops/flops.py`); "" if the
+            primitive does not say. Additions count subtractions and extrema, products divisions.
         fusible: A compiler computes it within the operation that reads its result, as it does
             elementwise operations.
         moves_nothing: Its result is its operand under another type.
@@ -50,7 +65,7 @@ class Facts:
     keeps_zero: bool = False
     keeps_sums: bool = False
     makes_no_nan: bool = False
-    flops: Literal["", "none", "addition", "product"] = ""
+    flops: Literal["", "none", "addition", "product"] | Callable[[Any], Work] = ""
     fusible: bool = False
     moves_nothing: bool = False
     reads_part: bool = False

@@ -22,6 +22,8 @@ from weft.argument_errors import integers_of, invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as loop_map
+from weft.core.facts import Work
+from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
@@ -37,6 +39,7 @@ from weft.numpy.linear_algebra import Preferred
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import div, max, min
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.flops import sums_of_products
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.dynamic_slicing import dynamic_slice_in_dim, dynamic_update_slice_in_dim
 from weft.ops.operand_errors import unfit
@@ -377,6 +380,12 @@ def ragged_lower(context: Any, *values: Any, **params: Any) -> Any:
     return context.lower_jaxpr(program, values)[0]
 
 
+def _of_rows(eqn: Equation) -> Work:
+    """Each row times the matrix of its group: as many products as of all rows with one matrix."""
+    lhs, out = eqn.inputs[0].type, eqn.outputs[0].type
+    return sums_of_products(out, float(out.size) * lhs.shape[-1])._replace(known=out.ndim == 2)
+
+
 primitive(
     ragged_product_p,
     type_rule=ragged_type,
@@ -384,6 +393,7 @@ primitive(
     transpose=ragged_transpose,
     vmap=ragged_vmap,
     lower=ragged_lower,
+    flops=_of_rows,
 )
 
 

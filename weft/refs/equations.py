@@ -12,11 +12,13 @@ import numpy as np
 
 from weft.core import rules
 from weft.core.effects import Effect
-from weft.core.facts import Facts
+from weft.core.facts import Facts, Work
+from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.references import ACCUMULATE, READ, WRITE, RefType
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType
+from weft.ops.flops import real_flops
 from weft.refs.index import Slice, indexed_shape
 
 
@@ -112,6 +114,11 @@ def addupdate_type(of: RefType, value: ArrayType, *types: ArrayType, index: Any)
     return []
 
 
+def _of_value(eqn: Equation) -> Work:
+    value = eqn.inputs[1].type
+    return Work(real_flops(value, float(value.size)))
+
+
 def _declare(primitive: Primitive, type_rule: Any, *effects: Effect) -> None:
     found = frozenset(effects)
     rules.type_rule.register(primitive, type_rule)
@@ -121,3 +128,4 @@ def _declare(primitive: Primitive, type_rule: Any, *effects: Effect) -> None:
 _declare(get_p, get_type, READ)
 _declare(swap_p, swap_type, READ, WRITE)
 _declare(addupdate_p, addupdate_type, ACCUMULATE)
+addupdate_p.facts = Facts(flops=_of_value)

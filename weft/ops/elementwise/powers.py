@@ -8,6 +8,8 @@ from weft import dtypes
 from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
+from weft.core.facts import Work
+from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
@@ -29,6 +31,7 @@ from weft.ops.elementwise.families import (
     repeated,
 )
 from weft.ops.elementwise.selection import select
+from weft.ops.flops import real_flops
 from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.narrow import in_wide
 from weft.runtime import stablehlo
@@ -145,6 +148,12 @@ def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
     return _integer_pow_type(x)
 
 
+def _of_squarings(eqn: Equation) -> Work:
+    y, out = eqn.params["y"], eqn.outputs[0].type
+    products = max(0, abs(y).bit_length() - 1 + abs(y).bit_count() - 1) + (y < 0)
+    return Work(real_flops(out, 0, float(products) * out.size))
+
+
 integer_pow_p = Primitive("integer_pow")
 primitive(
     integer_pow_p,
@@ -156,6 +165,7 @@ primitive(
     lower=in_wide(integer_pow_lower),
     cheap=True,
     keeps_zero=True,
+    flops=_of_squarings,
 )
 
 

@@ -39,6 +39,7 @@ from weft.ops.elementwise.families import repeated
 from weft.ops.elementwise.formulas import Term, kernel, polynomial, where
 from weft.ops.elementwise.selection import clamp, select
 from weft.ops.elementwise.stable_sums import logaddexp
+from weft.ops.flops import of_each
 from weft.runtime import stablehlo
 
 # Beyond these the functions are 0, or the identity, in every dtype; and squares have no overflow.
@@ -75,7 +76,9 @@ def relu6_jvp(t: Any, ans: Any, x: Any) -> Any:
     return select(flat, _constant(0, t), t)
 
 
-relu6_p: Primitive = kernel("relu6", lambda x: _at_most(_at_least(x, 0.0), 6.0), relu6_jvp)
+relu6_p: Primitive = kernel(
+    "relu6", lambda x: _at_most(_at_least(x, 0.0), 6.0), relu6_jvp, flops=of_each(2)
+)
 
 
 def hard_silu_formula(x: Term) -> Term:
@@ -91,7 +94,7 @@ def hard_silu_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(t, add(part, select(ends, _constant(0, x), div(above, six))))
 
 
-hard_silu_p: Primitive = kernel("hard_silu", hard_silu_formula, hard_silu_jvp)
+hard_silu_p: Primitive = kernel("hard_silu", hard_silu_formula, hard_silu_jvp, flops=of_each(5))
 
 
 # ---- units with a bounded part below 0 -----------------------------------------------------------
@@ -173,7 +176,9 @@ def silu_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 silu_slope_p: Primitive = kernel("silu_slope", silu_slope_formula, silu_slope_jvp)
-silu_p: Primitive = kernel("silu", silu_formula, lambda t, ans, x: mul(t, silu_slope_p.bind(x)))
+silu_p: Primitive = kernel(
+    "silu", silu_formula, lambda t, ans, x: mul(t, silu_slope_p.bind(x)), flops=of_each(2, 1)
+)
 
 
 def _gelu_argument(size: Term) -> Term:
@@ -209,7 +214,9 @@ def gelu_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 gelu_slope_p: Primitive = kernel("gelu_slope", gelu_slope_formula, gelu_slope_jvp)
-gelu_p: Primitive = kernel("gelu", gelu_formula, lambda t, ans, x: mul(t, gelu_slope_p.bind(x)))
+gelu_p: Primitive = kernel(
+    "gelu", gelu_formula, lambda t, ans, x: mul(t, gelu_slope_p.bind(x)), flops=of_each(8, 1)
+)
 
 
 def mish_formula(x: Term) -> Term:

@@ -17,6 +17,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import eq, ge, gt, le, lt
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.families import align, nary, operands, repeat_scalars, repeated
+from weft.ops.flops import of_each
 from weft.ops.operand_errors import to_dtype, unfit, use_numpy
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim
@@ -216,4 +217,5 @@ clamp_p = nary(
     lower=clamp_lower,
     cheap=True,
     makes_no_nan=True,
+    flops=of_each(2),
 )

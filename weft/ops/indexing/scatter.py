@@ -20,6 +20,8 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core import rules
+from weft.core.facts import Work
+from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
@@ -28,6 +30,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
+from weft.ops.flops import real_flops
 from weft.ops.indexing.block_positions import moved_inside, write_block
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.gather import (
@@ -430,6 +433,11 @@ def _declared(
     )
 
 
+def _of_updates(eqn: Equation) -> Work:
+    updates = eqn.inputs[2].type
+    return Work(real_flops(updates, float(updates.size)))
+
+
 def linear_scatter_jvp(made: Primitive) -> Rule:
     """The jvp rule of a scatter that is linear in operand and updates together."""
     return jointly_linear_jvp(made.bind, 0, 2)
@@ -495,6 +503,7 @@ scatter_add_p = _declared(
     signed_scatter_transpose(negative=False),
     linear=True,
     updates=2,
+    flops=_of_updates,
 )
 scatter_add = _combining(
     scatter_add_p, "The operand with updates added at the listed positions.", "[41.,  2.,  3.]"
@@ -506,6 +515,7 @@ scatter_sub_p = _declared(
     signed_scatter_transpose(negative=True),
     linear=True,
     updates=2,
+    flops=_of_updates,
 )
 scatter_sub = _combining(
     scatter_sub_p,
@@ -614,6 +624,7 @@ scatter_mul_p: Primitive = _declared(
         None,
     ],
     updates=2,
+    flops=_of_updates,
 )
 scatter_mul = _combining(
     scatter_mul_p,
@@ -654,10 +665,24 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
 
 
 scatter_min_p = _declared(
-    "scatter_min", stablehlo.minimum, extremum_jvp, None, dtypes.ORDERED, False, updates=2
+    "scatter_min",
+    stablehlo.minimum,
+    extremum_jvp,
+    None,
+    dtypes.ORDERED,
+    False,
+    updates=2,
+    flops=_of_updates,
 )
 scatter_max_p = _declared(
-    "scatter_max", stablehlo.maximum, extremum_jvp, None, dtypes.ORDERED, False, updates=2
+    "scatter_max",
+    stablehlo.maximum,
+    extremum_jvp,
+    None,
+    dtypes.ORDERED,
+    False,
+    updates=2,
+    flops=_of_updates,
 )
 scatter_min = _combining(
     scatter_min_p, "The minimum of operand and updates at the listed positions.", "[1., 2., 0.]"

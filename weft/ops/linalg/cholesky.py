@@ -14,6 +14,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.elementary import is_complex
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
+from weft.ops.flops import of_factorization
 from weft.ops.linalg.matrices import (
     INFO,
     adjoint,
@@ -97,5 +98,9 @@ def cholesky_lower(context: Any, x: Any) -> Any:
 
 
 cholesky_p = matrix_primitive(
-    "cholesky", type_rule=cholesky_type, jvp=cholesky_jvp, lower=cholesky_lower
+    "cholesky",
+    type_rule=cholesky_type,
+    jvp=cholesky_jvp,
+    lower=cholesky_lower,
+    flops=of_factorization(lambda m, n: n**3 / 3),
 )

@@ -19,6 +19,7 @@ from weft.ops.elementwise.complex import imag, real
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
+from weft.ops.flops import of_factorization
 from weft.ops.indexing.creation import broadcasted_iota, zeros_like_array
 from weft.ops.linalg.eigh import inverse_differences
 from weft.ops.linalg.lu import solve
@@ -192,5 +193,10 @@ def eig_lower(
 
 
 eig_p = matrix_primitive(
-    "eig", type_rule=eig_type, jvp=eig_jvp, lower=eig_lower, multiple_results=True
+    "eig",
+    type_rule=eig_type,
+    jvp=eig_jvp,
+    lower=eig_lower,
+    multiple_results=True,
+    flops=of_factorization(lambda m, n: 25 * n**3),
 )

@@ -25,6 +25,7 @@ from weft.ops.elementwise.elementary import is_complex
 from weft.ops.elementwise.families import inexact
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
+from weft.ops.flops import of_factorization
 from weft.ops.indexing.creation import full_like, zeros_like_array
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.linalg.cholesky import symmetrized, without_imaginary
@@ -167,7 +168,12 @@ def eigh_lower(context: Any, x: Any, *, lower: bool, hermitian: bool) -> list[An
 
 
 eigh_p = matrix_primitive(
-    "eigh", type_rule=eigh_type, jvp=eigh_jvp, lower=eigh_lower, multiple_results=True
+    "eigh",
+    type_rule=eigh_type,
+    jvp=eigh_jvp,
+    lower=eigh_lower,
+    multiple_results=True,
+    flops=of_factorization(lambda m, n: 9 * n**3),
 )
 
 

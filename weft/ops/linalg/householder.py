@@ -20,6 +20,7 @@ from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import add, neg, sub
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
+from weft.ops.flops import of_factorization
 from weft.ops.indexing.creation import full_like
 from weft.ops.linalg.matrices import (
     adjoint,
@@ -153,6 +154,7 @@ householder_product_p = matrix_primitive(
     type_rule=householder_product_type,
     jvp=householder_product_jvp,
     lower=householder_product_lower,
+    flops=of_factorization(lambda m, n: 2 * m * n**2 - 2 * n**3 / 3),
 )
 
 

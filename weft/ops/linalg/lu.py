@@ -14,6 +14,7 @@ from weft.errors import Fix, ShapeError, WeftValueError
 from weft.ops.declare import emit_reduction, result_type
 from weft.ops.elementwise.arithmetic import add, sub
 from weft.ops.elementwise.selection import select
+from weft.ops.flops import of_factorization
 from weft.ops.indexing.creation import full_like
 from weft.ops.linalg.matrices import (
     INFO,
@@ -107,7 +108,14 @@ def lu_lower(context: Any, x: Any) -> list[Any]:
     return [packed, swaps, order_after(swaps, permutation.shape[-1])]
 
 
-lu_p = matrix_primitive("lu", type_rule=lu_type, jvp=lu_jvp, lower=lu_lower, multiple_results=True)
+lu_p = matrix_primitive(
+    "lu",
+    type_rule=lu_type,
+    jvp=lu_jvp,
+    lower=lu_lower,
+    multiple_results=True,
+    flops=of_factorization(lambda m, n: m * n**2 - n**3 / 3),
+)
 
 
 def solve(a: Any, b: Any) -> Any:

@@ -14,6 +14,7 @@ from weft.ops.elementwise.complex import complex as complex_
 from weft.ops.elementwise.complex import imag
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flag, check_flags
+from weft.ops.flops import of_factorization
 from weft.ops.indexing.creation import broadcasted_iota, full_like, zeros_like_array
 from weft.ops.linalg.householder import (
     Reflections,
@@ -157,7 +158,14 @@ def qr_lower(context: Any, x: Any, *, pivoting: bool, full_matrices: bool) -> li
     return [product, kept_triangle(rows, lower=False), *orders]
 
 
-qr_p = matrix_primitive("qr", type_rule=qr_type, jvp=qr_jvp, lower=qr_lower, multiple_results=True)
+qr_p = matrix_primitive(
+    "qr",
+    type_rule=qr_type,
+    jvp=qr_jvp,
+    lower=qr_lower,
+    multiple_results=True,
+    flops=of_factorization(lambda m, n: 4 * m * n**2 - 4 * n**3 / 3),
+)
 
 
 # ---- the raw form ------------------------------------------------------------------------------
@@ -243,7 +251,12 @@ def geqrf_lower(context: Any, x: Any) -> list[Any]:
 
 
 geqrf_p = matrix_primitive(
-    "geqrf", type_rule=geqrf_type, jvp=geqrf_jvp, lower=geqrf_lower, multiple_results=True
+    "geqrf",
+    type_rule=geqrf_type,
+    jvp=geqrf_jvp,
+    lower=geqrf_lower,
+    multiple_results=True,
+    flops=of_factorization(lambda m, n: 2 * m * n**2 - 2 * n**3 / 3),
 )
 
 
@@ -289,5 +302,10 @@ def geqp3_lower(context: Any, x: Any) -> list[Any]:
 
 
 geqp3_p = matrix_primitive(
-    "geqp3", type_rule=geqp3_type, jvp=geqp3_jvp, lower=geqp3_lower, multiple_results=True
+    "geqp3",
+    type_rule=geqp3_type,
+    jvp=geqp3_jvp,
+    lower=geqp3_lower,
+    multiple_results=True,
+    flops=of_factorization(lambda m, n: 2 * m * n**2 - 2 * n**3 / 3),
 )

@@ -8,6 +8,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import ArrayType
 from weft.ops.flags import check_flags
+from weft.ops.flops import of_factorization
 from weft.ops.linalg.matrices import (
     INFO,
     check_matrix,
@@ -80,6 +81,7 @@ schur_p = matrix_primitive(
     jvp=not_differentiated("schur"),
     lower=schur_lower,
     multiple_results=True,
+    flops=of_factorization(lambda m, n: 25 * n**3),
 )
 
 
@@ -126,4 +128,5 @@ hessenberg_p = matrix_primitive(
     jvp=not_differentiated("hessenberg"),
     lower=hessenberg_lower,
     multiple_results=True,
+    flops=of_factorization(lambda m, n: 10 * n**3 / 3),
 )

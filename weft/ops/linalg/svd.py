@@ -7,6 +7,8 @@ from typing import Any, Literal, overload
 
 from weft import dtypes
 from weft.arrays.array import Array
+from weft.core.facts import Work
+from weft.core.jaxpr import Equation
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import WeftValueError
@@ -14,6 +16,7 @@ from weft.ops.elementwise.arithmetic import add, div, mul, scalar, sub
 from weft.ops.elementwise.elementary import is_complex
 from weft.ops.elementwise.selection import select
 from weft.ops.flags import check_flags
+from weft.ops.flops import of_matrices
 from weft.ops.indexing.creation import full_like, zeros_like_array
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.linalg.eigh import (
@@ -236,6 +239,14 @@ def svd_lower(
     return [of_failed(info, value) for value in found[: 3 if compute_uv else 1]]
 
 
+def _of_svd(eqn: Equation) -> Work:
+    if not eqn.params["compute_uv"]:
+        return of_matrices(eqn, lambda m, n: 4 * m * n**2 - 4 * n**3 / 3)
+    if eqn.params["full_matrices"]:
+        return of_matrices(eqn, lambda m, n: 4 * m**2 * n + 8 * m * n**2 + 9 * n**3)
+    return of_matrices(eqn, lambda m, n: 14 * m * n**2 + 8 * n**3)
+
+
 svd_p = matrix_primitive(
-    "svd", type_rule=svd_type, jvp=svd_jvp, lower=svd_lower, multiple_results=True
+    "svd", type_rule=svd_type, jvp=svd_jvp, lower=svd_lower, multiple_results=True, flops=_of_svd
 )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from weft.arrays.array import Array
+from weft.core.facts import Work
+from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError
 from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.flags import check_flags
+from weft.ops.flops import sums_of_products
 from weft.ops.linalg.matrices import (
     batch_in_front,
     check_dtypes,
@@ -167,6 +170,11 @@ def triangular_solve_lower(
     return solved
 
 
+def _of_substitution(eqn: Equation) -> Work:
+    a, b = (x.type for x in eqn.inputs)
+    return sums_of_products(b, float(b.size) * a.shape[-1] / 2)
+
+
 triangular_solve_p = matrix_primitive(
     "triangular_solve",
     type_rule=triangular_solve_type,
@@ -174,4 +182,5 @@ triangular_solve_p = matrix_primitive(
     transpose=triangular_solve_transpose,
     vmap=triangular_solve_vmap,
     lower=triangular_solve_lower,
+    flops=_of_substitution,
 )

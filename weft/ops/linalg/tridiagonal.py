@@ -12,6 +12,7 @@ from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.flags import check_flags
+from weft.ops.flops import of_factorization
 from weft.ops.linalg.matrices import (
     ACCEPTED,
     INFO,
@@ -78,6 +79,7 @@ tridiagonal_p = matrix_primitive(
     jvp=not_differentiated("tridiagonal"),
     lower=tridiagonal_lower,
     multiple_results=True,
+    flops=of_factorization(lambda m, n: 4 * n**3 / 3),
 )
 
 

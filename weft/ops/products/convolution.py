@@ -10,16 +10,20 @@ dimension part of the batch, of the features, or of the groups, and never loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from weft import dtypes
 from weft.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
 from weft.arrays.array import Array
+from weft.core.facts import Work
+from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
+from weft.ops.flops import sums_of_products, window_pairs
 from weft.ops.products.dot import (
     bilinear_jvp,
     canonical_element_type,
@@ -614,6 +618,21 @@ def complex_product(x: Any, y: Any, real: Any, emit: Callable[[Any, Any, Any], A
     )
 
 
+def _of_windows(eqn: Equation) -> Work:
+    lhs, rhs, out = eqn.inputs[0].type.shape, eqn.inputs[1].type.shape, eqn.outputs[0].type
+    params, numbers = eqn.params, eqn.params["dimension_numbers"]
+    pairs = prod(
+        window_pairs(lhs[i], rhs[k], out.shape[o], stride, low, dilation, spread)
+        for i, k, o, stride, (low, _), dilation, spread in zip(
+            numbers.lhs_spec[2:], numbers.rhs_spec[2:], numbers.out_spec[2:],
+            params["window_strides"], params["padding"], params["lhs_dilation"],
+            params["rhs_dilation"], strict=True,
+        )
+    )  # fmt: skip
+    batch, features = (out.shape[d] for d in numbers.out_spec[:2])
+    return sums_of_products(out, float(pairs) * batch * features * rhs[numbers.rhs_spec[1]])
+
+
 conv_p = Primitive("conv_general_dilated")
 primitive(
     conv_p,
@@ -624,4 +643,5 @@ primitive(
     lower=conv_lower,
     bilinear=True,
     never_called=True,
+    flops=_of_windows,
 )

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, TypeAlias
 
 from weft import config, dtypes
 from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read
+from weft.core.facts import Work
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
@@ -23,6 +25,7 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.flops import sums_of_products
 from weft.ops.operand_errors import unfit, use_numpy
 from weft.ops.products.dot_algorithms import (
     ALGORITHMS,
@@ -425,6 +428,12 @@ def dot_general_access_pattern(
     return found
 
 
+def _of_contraction(eqn: Equation) -> Work:
+    (contracted, _), _ = eqn.params["dimension_numbers"]
+    lhs, out = eqn.inputs[0].type, eqn.outputs[0].type
+    return sums_of_products(out, float(out.size) * prod(lhs.shape[d] for d in contracted))
+
+
 dot_general_p = Primitive("dot_general")
 primitive(
     dot_general_p,
@@ -436,6 +445,7 @@ primitive(
     lower=dot_general_lower,
     bilinear=True,
     product=True,
+    flops=_of_contraction,
 )
 
 

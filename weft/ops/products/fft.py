@@ -7,6 +7,7 @@ elements; other normalizations are left to the caller.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 from weft import config, dtypes
 from weft.argument_errors import invalid_type, invalid_value, unknown_option
 from weft.arrays.array import Array
+from weft.core.facts import Work
+from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
@@ -180,6 +183,21 @@ def fft_lower(context: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> A
     return stablehlo.fft(x, kind, lengths)
 
 
+def _of_transform(eqn: Equation) -> Work:
+    """5 n log2 n, half of it for real numbers (Van Loan, Computational Frameworks for the Fast
+    Fourier Transform, section 1.4)."""
+    of = max((eqn.inputs[0].type, eqn.outputs[0].type), key=lambda t: t.size)
+    lengths, real = eqn.params["lengths"], eqn.params["kind"] in ("RFFT", "IRFFT")
+    batch, n = prod(of.shape[: of.ndim - len(lengths)]), prod(lengths)
+    return Work((2.5 if real else 5.0) * batch * n * math.log2(max(n, 2)))
+
+
 fft_p = linear_primitive(
-    "fft", type_rule=fft_type, transpose=fft_transpose, vmap=fft_vmap, lower=fft_lower, linear=True
+    "fft",
+    type_rule=fft_type,
+    transpose=fft_transpose,
+    vmap=fft_vmap,
+    lower=fft_lower,
+    linear=True,
+    flops=_of_transform,
 )

@@ -28,6 +28,7 @@ from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import add, div, eq, exp, mul, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
+from weft.ops.flops import of_each
 from weft.ops.indexing.slicing import pad
 from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, larger, lowest, smaller
@@ -300,6 +301,7 @@ linear_recurrence_p = primitive(
     transpose=linear_recurrence_transpose,
     vmap=linear_recurrence_vmap,
     lower=linear_recurrence_lower,
+    flops=of_each(1),
 )
 
 
@@ -419,12 +421,14 @@ cumsum_p = cumulative(
     jvp=lambda t, out, x, axis, reverse: cumsum(t, axis, reverse),
     transpose=cumsum_transpose,
     linear=True,
+    flops=of_each(1),
 )
 cumprod_p = cumulative(
     "cumprod",
     accepts=dtypes.NUMERIC,
     scan=of_values(stablehlo.multiply, rounds=True),
     jvp=cumprod_jvp,
+    flops=of_each(1),
 )
 
 
@@ -476,12 +480,14 @@ cummax_p = cumulative(
     accepts=dtypes.NUMERIC,
     scan=of_values(larger, rounds=False),
     jvp=cumulative_extremum_jvp,
+    flops=of_each(1),
 )
 cummin_p = cumulative(
     "cummin",
     accepts=dtypes.NUMERIC,
     scan=of_values(smaller, rounds=False),
     jvp=cumulative_extremum_jvp,
+    flops=of_each(1),
 )
 
 
@@ -542,5 +548,9 @@ def fraction(part: Any, whole: Any) -> Any:
 
 
 cumlogsumexp_p = cumulative(
-    "cumlogsumexp", accepts=dtypes.FLOATING, scan=LOGSUMEXP, jvp=cumlogsumexp_jvp
+    "cumlogsumexp",
+    accepts=dtypes.FLOATING,
+    scan=LOGSUMEXP,
+    jvp=cumlogsumexp_jvp,
+    flops=of_each(0, 2),
 )

@@ -26,6 +26,7 @@ from weft.ops.elementwise.arithmetic import add, div, eq, mul
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.families import refused_dtype
 from weft.ops.elementwise.selection import select
+from weft.ops.flops import of_reduction
 from weft.ops.indexing.slicing import pad, slice_in_dim
 from weft.ops.structural.narrow import accumulator, in_accumulator, in_wide, with_narrow
 from weft.ops.structural.shape import (
@@ -222,6 +223,7 @@ reduce_max_p = reduction(
     combine=larger,
     jvp=extremum_jvp,
     makes_no_nan=True,
+    flops=of_reduction(),
 )
 reduce_min_p = reduction(
     "reduce_min",
@@ -230,6 +232,7 @@ reduce_min_p = reduction(
     combine=smaller,
     jvp=extremum_jvp,
     makes_no_nan=True,
+    flops=of_reduction(),
 )
 
 
@@ -284,6 +287,7 @@ reduce_prod_p = reduction(
     combine=stablehlo.multiply,
     both=reduce_prod_and_jvp,
     rounds=True,
+    flops=of_reduction(product=True),
 )
 
 

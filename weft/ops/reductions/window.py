@@ -17,11 +17,14 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import integers_of, invalid_value
+from weft.core.facts import Work
+from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError
 from weft.ops.declare import linear_jvp, primitive, result_type
+from weft.ops.flops import real_flops, window_pairs
 from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
 from weft.ops.structural.narrow import in_accumulator
@@ -218,6 +221,18 @@ def reduce_window_sum_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
     return [reduce_window_sum_p.bind(ct, **params | steps | {"padding": tuple(pads)})]
 
 
+def _of_windows(eqn: Equation) -> Work:
+    operand, out, params = eqn.inputs[0].type, eqn.outputs[0].type, eqn.params
+    length = prod(
+        window_pairs(length, size, outputs, stride, low, dilation, spread)
+        for length, size, outputs, stride, (low, _), dilation, spread in zip(
+            operand.shape, params["window_dimensions"], out.shape, params["window_strides"],
+            params["padding"], params["base_dilation"], params["window_dilation"], strict=True,
+        )
+    )  # fmt: skip
+    return Work(real_flops(out, max(0.0, float(length - out.size))))
+
+
 reduce_window_sum_p = Primitive("reduce_window_sum")
 windowed(
     reduce_window_sum_p,
@@ -228,6 +243,7 @@ windowed(
     transpose=reduce_window_sum_transpose,
     rounds=True,
     linear=True,
+    flops=_of_windows,
 )
 
 
@@ -283,6 +299,7 @@ windowed(
     identity=lowest,
     combine=stablehlo.maximum,
     jvp=extremum_jvp(reduce_window_max_p, "GE"),
+    flops=_of_windows,
 )
 reduce_window_min_p = Primitive("reduce_window_min")
 windowed(
@@ -291,6 +308,7 @@ windowed(
     identity=highest,
     combine=stablehlo.minimum,
     jvp=extremum_jvp(reduce_window_min_p, "LE"),
+    flops=_of_windows,
 )
 
 

@@ -22,6 +22,7 @@ from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import emit_reduction, linear_jvp, primitive, result_type
+from weft.ops.flops import of_reduction
 from weft.ops.operand_errors import to_dtype
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.narrow import in_accumulator, with_narrow
@@ -478,4 +479,5 @@ reduce_sum_p = primitive(
     reads=reduction_access_pattern,
     lower=in_accumulator(reduce_sum_lower),
     linear=True,
+    flops=of_reduction(),
 )

@@ -12,6 +12,7 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.ops.elementwise.formulas import Term
+from weft.ops.flops import of_each
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import Real, kernel
 from weft.scipy.stats.distributions import Family, in_standard, probability, valid
@@ -44,7 +45,10 @@ def log_density_formula(y: Term) -> Term:
 
 
 log_density_p = kernel(
-    "gumbel_log_density", log_density_formula, lambda t, ans, y: t * (1.0 - jnp.exp(y))
+    "gumbel_log_density",
+    log_density_formula,
+    lambda t, ans, y: t * (1.0 - jnp.exp(y)),
+    flops=of_each(2, 1),
 )
 
 
