@@ -168,7 +168,8 @@ def elu(x: Real, alpha: Parameter = 1.0) -> Array:
     >>> elu(np.array([-1000.0, 2.0]))
     Array([-1.,  2.], dtype=float32)
     """
-    return where(x > 0, x, alpha * elementary.expm1(_negative_part(x)))
+    curve = alpha * elementary.expm1(_negative_part(x))
+    return where(x > 0, x, curve)
 
 
 @_activation_of
@@ -182,7 +183,8 @@ def celu(x: Real, alpha: Parameter = 1.0) -> Array:
     >>> celu(np.array([-1000.0, 2.0]), 0.5)
     Array([-0.5,  2. ], dtype=float32)
     """
-    return where(x > 0, x, alpha * elementary.expm1(_negative_part(x) / alpha))
+    curve = elementary.expm1(_negative_part(x) / alpha)
+    return where(x > 0, x, alpha * curve)
 
 
 @_activation_of
@@ -364,7 +366,8 @@ def sparse_plus(x: Real) -> Array:
     """
     # Beyond the curve its derivative would be infinite, and 0 times that NaN: there it is 0.
     inside = select(lax.abs(x) >= 1, filled(-1, x), x)
-    return select(x >= 1, x, 0.25 * lax.square(inside + 1))
+    curve = 0.25 * lax.square(inside + 1)
+    return select(x >= 1, x, curve)
 
 
 @_activation_of

@@ -323,11 +323,11 @@ def ragged_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, A
     total: Any = Zero(of.tangent())
     if of.dtype not in dtypes.INEXACT:
         return out, total
-    how = params | {"preferred_element_type": of.dtype}
+    options = params | {"preferred_element_type": of.dtype}
     if type(tangents[0]) is not Zero:
-        total = ragged_product_p.bind(tangents[0], rhs, sizes, **how)
+        total = ragged_product_p.bind(tangents[0], rhs, sizes, **options)
     if type(tangents[1]) is not Zero:
-        total = add_tangents(total, ragged_product_p.bind(lhs, tangents[1], sizes, **how))
+        total = add_tangents(total, ragged_product_p.bind(lhs, tangents[1], sizes, **options))
     return out, total
 
 
@@ -417,10 +417,10 @@ def divide_rows(sizes: Any, rows: int, length: int) -> Blocks:
     counts = where(ends > begins, last - first + 1, 0)
     total = cumsum(counts)
     number = iota(np.int32, -(-rows // length) + groups)
-    own = (number[:, None] >= total[None]).sum(1, dtype=np.int32)
-    own = min(own, np.int32(groups - 1))
-    starts = (first[own] + number - (total - counts)[own]) * length
-    return Blocks(own, starts, total[-1], firsts, length)
+    group = (number[:, None] >= total[None]).sum(1, dtype=np.int32)
+    group = min(group, np.int32(groups - 1))
+    starts = (first[group] + number - (total - counts)[group]) * length
+    return Blocks(group, starts, total[-1], firsts, length)
 
 
 def block_length(rows: int, groups: int, most: int) -> int:
