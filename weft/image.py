@@ -84,10 +84,10 @@ _NAMES = {
 def _method(operation: str, name: Any) -> ResizeMethod:
     if isinstance(name, ResizeMethod):
         return name
-    found = _NAMES.get(name) if isinstance(name, str) else None
-    if found is None:
+    method = _NAMES.get(name) if isinstance(name, str) else None
+    if method is None:
         raise unknown_option(operation, "method", name, ", ".join(map(repr, _NAMES)), use="linear")
-    return found
+    return method
 
 
 # ---- arguments ---------------------------------------------------------------------------------
@@ -106,12 +106,14 @@ def _take_kernel(value: Any, call: Arguments) -> ResizeMethod:
 def _take_lengths(value: Any, call: Arguments) -> tuple[int, ...]:
     of, lengths = call.type, shape_of(value, call.operation)
     if len(lengths) != of.ndim or min((*lengths, 0)) < 0:
-        message = "shape has a length for each dimension of the image"
-        got, wanted = f"image {of} and shape={lengths}", f"{of.ndim} lengths of 0 or more"
-        more = of.ndim - len(lengths)
-        text = f"pass all lengths: (*image.shape[:{more}], *{lengths}) keeps those in front"
-        fix = Fix("shape", text) if more > 0 else None
-        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+        missing = of.ndim - len(lengths)
+        text = f"pass all lengths: (*image.shape[:{missing}], *{lengths}) keeps those in front"
+        raise ShapeError(
+            "shape has a length for each dimension of the image",
+            got=f"image {of} and shape={lengths}",
+            wanted=f"{of.ndim} lengths of 0 or more",
+            fix=Fix("shape", text) if missing > 0 else None,
+        )
     return lengths
 
 
@@ -125,7 +127,7 @@ def _take_numbers(value: Any, call: Arguments) -> Any:
         message = f"{call.name} has a number for each of spatial_dims"
         got = f"{call.name} {type_of(value)} and spatial_dims={call['spatial_dims']}"
         raise ShapeError(message, got=got, wanted=f"shape {shape}")
-    return number_for(call.operation, value, _wide(call.type.dtype))
+    return number_for(call.operation, value, _computing_dtype(call.type.dtype))
 
 
 _method_kind = Kind(
@@ -195,24 +197,23 @@ def _weights(
     distance = places[:, None] - iota(scale.dtype, length)[None]
     weights = kernel(abs(distance) / (maximum(inverse, 1) if antialias else 1))
     total = reduce_sum(weights, (1,))
-    found = abs(total) > 1000 * float(dtypes.finfo(scale.dtype).eps)
-    weights = weights / where(found, total, 1)[:, None]
+    nonzero = abs(total) > 1000 * float(dtypes.finfo(scale.dtype).eps)
+    weights = weights / where(nonzero, total, 1)[:, None]
     inside = (places >= -0.5) & (places <= length - 0.5)
-    return where((found & inside)[:, None], weights, 0)
+    return where((nonzero & inside)[:, None], weights, 0)
 
 
-def _along(x: Any, matrix: Any, dim: int, precision: Any) -> Any:
-    """The product of a matrix with one dimension of an array."""
+def _resample(x: Any, matrix: Any, dim: int, precision: Any) -> Any:
+    """Multiplies one dimension of an array by a matrix."""
     out = dot_general(x, matrix, (((dim,), (1,)), ((), ())), precision)
     return move_dim(out, out.ndim - 1, dim, 0)
 
 
-def _wide(dtype: Any) -> Any:
-    """The dtype in which an image is resampled. Raises DTypeError for complex images."""
+def _computing_dtype(dtype: Any) -> Any:
+    """The dtype of the computation. Raises DTypeError for complex images."""
     if dtype in dtypes.COMPLEX:
+        got, wanted = f"an image of dtype {dtype}", "real numbers or booleans"
         fix = Fix("parts", "resample x.real and x.imag by themselves", {})
-        wanted = "real numbers or booleans"
-        got = f"an image of dtype {dtype}"
         raise DTypeError("images are real numbers", got=got, wanted=wanted, fix=fix)
     dtype = inexact(dtype)
     return dtype if dtypes.itemsize_bits(dtype) >= 32 else dtypes.float32
@@ -220,17 +221,11 @@ def _wide(dtype: Any) -> Any:
 
 def _nearest(x: Any, out_length: int, dim: int) -> Any:
     # Integers: the middle of sample i is at (2 i + 1) length / (2 out_length).
-    places = (2 * np.arange(out_length, dtype=np.int64) + 1) * x.shape[dim] // (2 * out_length)
-    return _taken(x, places.astype(np.int32), dim)
-
-
-def _taken(x: Any, places: Any, dim: int) -> Any:
-    """The samples at places of one dimension, none of which is outside of it."""
-    others = tuple(d for d in range(x.ndim) if d != dim)
+    indices = (2 * np.arange(out_length, dtype=np.int64) + 1) * x.shape[dim] // (2 * out_length)
     return gather(
         x,
-        places[:, None],
-        GatherDimensionNumbers(others, (dim,), (dim,)),
+        indices.astype(np.int32)[:, None],
+        GatherDimensionNumbers(tuple(d for d in range(x.ndim) if d != dim), (dim,), (dim,)),
         tuple(1 if d == dim else n for d, n in enumerate(x.shape)),
         indices_are_sorted=True,
         mode="promise_in_bounds",
@@ -265,7 +260,7 @@ def resize(
         for dim in dims:
             x = _nearest(x, shape[dim], dim)
         return x
-    x = convert(x, _wide(x.dtype))
+    x = convert(x, _computing_dtype(x.dtype))
     # Dimensions of equal lengths share a matrix.
     matrices: dict[tuple[int, int], Any] = {}
     for dim in dims:
@@ -273,7 +268,7 @@ def resize(
         if (n, out) not in matrices:
             scale = full((), out / n, x.dtype)
             matrices[n, out] = _weights(n, out, scale, 0, _KERNELS[method], antialias)
-        x = _along(x, matrices[n, out], dim, precision)
+        x = _resample(x, matrices[n, out], dim, precision)
     return convert(x, inexact(image.dtype))
 
 
@@ -303,16 +298,17 @@ def scale_and_translate(
     >>> weft.image.scale_and_translate(x, (3,), 0, jnp.ones(1), jnp.ones(1), "linear")
     Array([0., 1., 2.], dtype=float32)
     """
-    kept = [d for d in range(image.ndim) if d not in spatial_dims and image.shape[d] != shape[d]]
-    if kept:
-        message = "a dimension that is not in spatial_dims keeps its length"
-        got = f"image {image.type}, shape={shape}, spatial_dims={spatial_dims}"
-        wanted = f"dimension {kept[0]} of length {image.shape[kept[0]]}"
-        fix = Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {})
-        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
-    x = convert(image, _wide(image.dtype))
+    wrong = [d for d in range(image.ndim) if d not in spatial_dims and image.shape[d] != shape[d]]
+    if wrong:
+        raise ShapeError(
+            "a dimension that is not in spatial_dims keeps its length",
+            got=f"image {image.type}, shape={shape}, spatial_dims={spatial_dims}",
+            wanted=f"dimension {wrong[0]} of length {image.shape[wrong[0]]}",
+            fix=Fix("spatial_dims", "add the dimension to spatial_dims, scale and translation", {}),
+        )
+    x = convert(image, _computing_dtype(image.dtype))
     scale, translation = (convert(v, x.dtype) for v in (scale, translation))
     for i, dim in enumerate(spatial_dims):
-        how = (scale[i], translation[i], _KERNELS[method], antialias)
-        x = _along(x, _weights(image.shape[dim], shape[dim], *how), dim, precision)
+        sampling = (scale[i], translation[i], _KERNELS[method], antialias)
+        x = _resample(x, _weights(image.shape[dim], shape[dim], *sampling), dim, precision)
     return convert(x, inexact(image.dtype))

@@ -88,15 +88,14 @@ P = ParamSpec("P")
 
 
 class _ActivationFunction(ArrayFunction):
-    """A function whose formula gets real numbers: integers are converted first, and narrow numbers
-    are computed in float32."""
+    """An activation: integers become real numbers, and narrow floats are computed in float32."""
 
     def __init__(self, formula: Callable[..., Any]) -> None:
         super().__init__(formula)
         self.formula, self.body = self.body, self.applied
 
     def applied(self, x: Any, **rest: Any) -> Any:
-        """The formula of an operand of any dtype."""
+        """Applies the formula to an operand of any dtype."""
         of = type_of(x)
         dtype = inexact(of.dtype)
         if of.dtype != dtype:
@@ -152,9 +151,8 @@ def leaky_relu(x: Real, negative_slope: Parameter = 0.01) -> Array:
 
 
 def _negative_part(x: Any) -> Any:
-    """x where it is negative, 0 elsewhere: the argument of an exponential that is not selected for
-    positive x, where its overflow would make the derivative NaN.
-    """
+    """min(x, 0), so that an exponential that is not selected for x > 0 does not overflow: its
+    derivative would be NaN."""
     return select(x > 0, filled(0, x), x)
 
 
@@ -215,9 +213,9 @@ sigmoid: Unary = _activation(
 
 
 def _at_least(x: Any, least: float) -> Any:
-    """x, but not below `least`: 0 times a lower number may be NaN, or its square overflow.
+    """max(x, least), since 0 times a lower number may be NaN, or its square overflow.
 
-    `least` is so low that the function is 0 there, in every dtype.
+    The function is 0 in every dtype from `least` down.
     """
     return select(x < least, filled(least, x), x)
 
@@ -316,9 +314,8 @@ def squareplus(x: Real, b: Parameter = 4) -> Array:
     """
     x, b = promoted("squareplus", x, constant(b, x) if type(b) is float else b)
     shape = broadcast_shape(None, type_of(x).shape, type_of(b).shape)
-    return squareplus_p.bind(
-        broadcasted(x, shape), broadcasted(b, shape) if type_of(b).shape else b
-    )
+    b = broadcasted(b, shape) if type_of(b).shape else b
+    return squareplus_p.bind(broadcasted(x, shape), b)
 
 
 @array_function
@@ -368,8 +365,8 @@ def sparse_plus(x: Real) -> Array:
     Array([0.  , 0.25, 3.  ], dtype=float32)
     """
     # Beyond the curve its derivative would be infinite, and 0 times that NaN: there it is 0.
-    bent = select(lax.abs(x) >= 1, filled(-1, x), x)
-    curve = 0.25 * lax.square(bent + 1)
+    inside = select(lax.abs(x) >= 1, filled(-1, x), x)
+    curve = 0.25 * lax.square(inside + 1)
     return select(x >= 1, x, curve)
 
 

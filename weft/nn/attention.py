@@ -47,8 +47,8 @@ __all__ = ["dot_product_attention"]
 _SHAPES = "query (B, T, N, H) and key, value (B, S, K, H)"
 
 
-def _wrong(what: str, got: str, wanted: str, use: str = _SHAPES) -> ShapeError:
-    return ShapeError(what, got=got, wanted=wanted, fix=Fix("shapes", f"pass {use}", {}))
+def _wrong(message: str, got: str, wanted: str, use: str = _SHAPES) -> ShapeError:
+    return ShapeError(message, got=got, wanted=wanted, fix=Fix("shapes", f"pass {use}", {}))
 
 
 def _take_vectors(value: Any, call: Arguments) -> Any:
@@ -145,8 +145,9 @@ def dot_product_attention(
     """
     single = query.ndim == 3
     if single:
-        vectors = (query, key, value)
-        query, key, value = (expand_dims(x, (0,)) if x.ndim == 3 else x for x in vectors)
+        query, key, value = (
+            expand_dims(x, (0,)) if x.ndim == 3 else x for x in (query, key, value)
+        )
     _check_shapes(query.type, key.type, value.type)
     batch, length, heads, width = query.shape
     keys, groups = key.shape[1], key.shape[2]
@@ -162,8 +163,8 @@ def dot_product_attention(
     logits = dot_general(reshape(split, (*rows, width)), key, numbers, preferred_element_type=wide)
     logits = reshape(logits * (1 / math.sqrt(width) if scale is None else scale), shape)
     if bias is not None:
-        logits = logits + convert(_spread("bias", bias, shape), wide)
-    masks = [] if mask is None else [_spread("mask", mask, shape)]
+        logits = logits + convert(_broadcast_heads("bias", bias, shape), wide)
+    masks = [] if mask is None else [_broadcast_heads("mask", mask, shape)]
     limits = {
         "query_seq_lengths": query_seq_lengths,
         "key_value_seq_lengths": key_value_seq_lengths,
@@ -174,14 +175,14 @@ def dot_product_attention(
     allowed = functools.reduce(operator.and_, masks) if masks else None
     weights, total, largest = _weights(logits, allowed, never_empty=some)
     weights = reshape(convert(weights, value.dtype), (*rows, keys))
-    found = dot_general(weights, value, (((last,), (1,)), ((0, 1), (0, 2))))
-    found = reshape(found, (batch, groups, each, length, width))
-    found = reshape(transpose(found, (0, 3, 1, 2, 4)), (batch, length, heads, width))
-    found = squeeze(found, (0,)) if single else found
+    out = dot_general(weights, value, (((last,), (1,)), ((0, 1), (0, 2))))
+    out = reshape(out, (batch, groups, each, length, width))
+    out = reshape(transpose(out, (0, 3, 1, 2, 4)), (batch, length, heads, width))
+    out = squeeze(out, (0,)) if single else out
     if not return_residual:
-        return found
+        return out
     sums = reshape(transpose(log(total) + largest, (0, 3, 1, 2)), (batch, length, heads))
-    return found, squeeze(sums, (0,)) if single else sums
+    return out, squeeze(sums, (0,)) if single else sums
 
 
 def _check_shapes(query: ArrayType, key: ArrayType, value: ArrayType) -> None:
@@ -191,16 +192,15 @@ def _check_shapes(query: ArrayType, key: ArrayType, value: ArrayType) -> None:
     if query.shape[0] != key.shape[0] or query.shape[3] != key.shape[3]:
         raise _wrong("query and key differ in B or H", shown, "equal first and last dimensions")
     if not key.shape[2] or query.shape[2] % key.shape[2]:
-        problem = "the heads of queries cannot be shared out among those of keys"
-        raise _wrong(problem, shown, "as many heads of queries as of keys, or a multiple")
+        message = "the heads of queries cannot be shared out among those of keys"
+        raise _wrong(message, shown, "as many heads of queries as of keys, or a multiple")
 
 
 def _weights(logits: Any, allowed: Any, *, never_empty: bool) -> tuple[Any, Any, Any]:
-    """The softmax of logits where that is allowed, its denominators, and the shift subtracted.
+    """The masked softmax of logits, its denominators, and the subtracted shift.
 
-    XLA has a kernel for the plain formula, so rows where nothing is allowed are guarded only if
-    there may be some: their shift is finite, since -inf - -inf would be NaN, and they are divided
-    by 1.
+    XLA has a kernel for the plain formula, so rows without an allowed key are guarded only if there
+    may be some: their shift is finite, since -inf - -inf would be NaN, and they are divided by 1.
     """
     shape, dtype = type_of(logits).shape, type_of(logits).dtype
     outer = tuple(range(4))
@@ -218,19 +218,19 @@ def _weights(logits: Any, allowed: Any, *, never_empty: bool) -> tuple[Any, Any,
 def _masks(
     shape: tuple[int, ...], causal: bool, window: tuple[int, int] | None, limits: dict[str, Any]
 ) -> list[Any]:
-    """Which query may attend to which key by their places."""
+    """Masks by position: causal, of a local window, and of sequence lengths."""
     rows, columns = (broadcasted_iota(dtypes.int32, shape, dim) for dim in (3, 4))
-    found = [rows >= columns] if causal else []
+    out = [rows >= columns] if causal else []
     if window is not None:
         left, right = window
-        found += [rows <= columns + left, rows >= columns - right]
+        out += [rows <= columns + left, rows >= columns - right]
     for places, (name, lengths) in zip((rows, columns), limits.items(), strict=True):
         if lengths is not None:
             if lengths.shape != shape[:1]:
                 raise _unfit(name, lengths, f"{shape[:1]}")
             lengths = convert(lengths, dtypes.int32)
-            found.append(places < broadcast_in_dim(lengths, shape, (0,)))
-    return found
+            out.append(places < broadcast_in_dim(lengths, shape, (0,)))
+    return out
 
 
 def _unfit(name: str, x: Any, wanted: str) -> ShapeError:
@@ -238,13 +238,13 @@ def _unfit(name: str, x: Any, wanted: str) -> ShapeError:
     return _wrong(f"{name} does not fit", f"{name} {x.type}", f"shape {wanted}", use)
 
 
-def _spread(name: str, x: Any, shape: tuple[int, ...]) -> Any:
-    """A bias or mask of shape (batch, heads, T, S), some of them 1, repeated to the logits."""
+def _broadcast_heads(name: str, x: Any, shape: tuple[int, ...]) -> Any:
+    """Broadcasts a bias or mask of shape (batch, heads, T, S), some of them 1, to the logits."""
     batch, groups, each, length, keys = shape
-    whole, own = (batch, groups * each, length, keys), (1,) * (4 - x.ndim) + x.shape
-    if x.ndim > 4 or any(n not in (1, m) for n, m in zip(own, whole, strict=True)):
-        raise _unfit(name, x, f"{whole}, or 1 in place of any")
-    heads = (groups, each) if own[1] != 1 else (1, 1)
-    split = (own[0], *heads, own[2], own[3])
-    kept = tuple(d for d in range(5) if split[d] == shape[d])
-    return broadcast_in_dim(reshape(x, tuple(split[d] for d in kept)), shape, kept)
+    full_shape, padded = (batch, groups * each, length, keys), (1,) * (4 - x.ndim) + x.shape
+    if x.ndim > 4 or any(n not in (1, m) for n, m in zip(padded, full_shape, strict=True)):
+        raise _unfit(name, x, f"{full_shape}, or 1 in place of any")
+    heads = (groups, each) if padded[1] != 1 else (1, 1)
+    split = (padded[0], *heads, padded[2], padded[3])
+    dims = tuple(d for d in range(5) if split[d] == shape[d])
+    return broadcast_in_dim(reshape(x, tuple(split[d] for d in dims)), shape, dims)

@@ -35,44 +35,43 @@ from weft.ops.structural.joining import concatenate
 
 
 class Ring(NamedTuple):
-    """How blocks of the dimension with the label `letter` travel along mesh axes of `size`
-    devices: in one direction, or one half of each in either direction."""
+    """Devices along mesh axes that pass on blocks of the dimension `letter`, or halves of them in
+    both directions."""
 
     letter: str
     names: Names
     size: int
-    both_ways: bool
+    bidirectional: bool
     precision: Any
 
     def streams(self, length: int) -> list[tuple[int, int, int]]:
         """The parts of a block that travel, as (start, length, direction)."""
-        if not self.both_ways or length < 2:
+        if not self.bidirectional or length < 2:
             return [(0, length, 1)]
         half = length // 2
         return [(0, half, 1), (half, length - half, -1)]
 
-    def sent(self, x: Any, shift: int) -> Any:
-        """What the device at the distance -shift has."""
+    def send(self, x: Any, shift: int) -> Any:
+        """Sends an array to the device at the distance `shift`."""
         pairs = [(source, (source + shift) % self.size) for source in range(self.size)]
         return ppermute(x, self.names, pairs)
 
     def start(self, distance: int, length: int, offset: int) -> Any:
-        """Where the block of the device at a distance begins in the whole dimension, and `offset`
-        further on."""
+        """The start of the block of the device at a distance, plus `offset`."""
         place = rem(
             add(axis_index(self.names), np.int32(distance % self.size)), np.int32(self.size)
         )
         return add(mul(place, np.int32(length)), np.int32(offset))
 
     def cut(self, x: Any, labels: str, start: Any, length: int) -> Any:
-        """A part of the dimension, where an operand has it."""
+        """Slices the dimension of an operand, if it has it."""
         if self.letter not in labels:
             return x
         return dynamic_slice_in_dim(x, start, length, labels.index(self.letter))
 
 
 class ProductTerm(NamedTuple):
-    """The labels of two operands and of their product, and the dtype of that."""
+    """The labels of two operands and of their product, and its dtype."""
 
     left: str
     right: str
@@ -84,49 +83,50 @@ class ProductTerm(NamedTuple):
         return einsum(spec, x, y, precision=precision, preferred_element_type=dtype)
 
     def wide(self) -> Any:
-        """The dtype in which products are added up on a device: float32 at least."""
+        """The dtype of sums on a device: float32 at least."""
         narrow = is_floating(self.dtype) and dtypes.itemsize_bits(self.dtype) < 32
         return dtypes.float32 if narrow else self.dtype
 
 
-def _gathered(ring: Ring, terms: tuple[ProductTerm, ...], x: Any, *others: Any) -> tuple[Any, ...]:
-    """The products of gathered blocks of x, the left operand of all terms, with each right one."""
+def _gather_product(
+    ring: Ring, terms: tuple[ProductTerm, ...], x: Any, *others: Any
+) -> tuple[Any, ...]:
+    """Multiplies gathered blocks of x, the left operand of all terms, by each right operand."""
     place = terms[0].left.index(ring.letter)
     length = type_of(x).shape[place]
     streams = ring.streams(length)
     blocks = [slice_in_dim(x, start, start + size, axis=place) for start, size, _ in streams]
-    found: list[Any] = [None] * len(terms)
+    outs: list[Any] = [None] * len(terms)
     for step in range(ring.size):
         here = blocks
         if step < ring.size - 1:
-            ways = [way for _, _, way in streams]
-            blocks = [ring.sent(block, -way) for block, way in zip(here, ways, strict=True)]
+            blocks = [ring.send(x, -way) for x, (_, _, way) in zip(here, streams, strict=True)]
         for block, (offset, size, way) in zip(here, streams, strict=True):
             start = ring.start(way * step, length, offset)
             for number, (term, other) in enumerate(zip(terms, others, strict=True)):
                 part = ring.cut(other, term.right, start, size)
-                found[number] = _joined(ring, term, found[number], block, part, start, length)
-    return tuple(convert(out, term.dtype) for out, term in zip(found, terms, strict=True))
+                outs[number] = _add_block(ring, term, outs[number], block, part, start, length)
+    return tuple(convert(out, term.dtype) for out, term in zip(outs, terms, strict=True))
 
 
-def _joined(
-    ring: Ring, term: ProductTerm, found: Any, block: Any, part: Any, start: Any, length: int
+def _add_block(
+    ring: Ring, term: ProductTerm, out: Any, block: Any, part: Any, start: Any, length: int
 ) -> Any:
-    """Puts the product of a block in its place of the result, or adds it to the result."""
+    """Writes the product of a block into its part of the result, or adds it to the result."""
     if ring.letter not in term.out:
         new = term.product(block, part, ring.precision, term.wide())
-        return new if found is None else add(found, new)
+        return new if out is None else add(out, new)
     new = term.product(block, part, ring.precision, term.dtype)
     dim = term.out.index(ring.letter)
-    if found is None:
+    if out is None:
         shape = list(type_of(new).shape)
         shape[dim] = length * ring.size
-        found = full(shape, 0, term.dtype)
-    return dynamic_update_slice_in_dim(found, new, start, dim)
+        out = full(shape, 0, term.dtype)
+    return dynamic_update_slice_in_dim(out, new, start, dim)
 
 
-def _scattered(ring: Ring, terms: tuple[ProductTerm, ...], *operands: Any) -> Any:
-    """The sum over terms and devices of products, of which each device keeps its own block."""
+def _scatter_product(ring: Ring, terms: tuple[ProductTerm, ...], *operands: Any) -> Any:
+    """The sum of products over terms and devices; each device keeps its block."""
     first = terms[0]
     pairs = list(zip(terms, operands[::2], operands[1::2], strict=True))
     dim = first.out.index(ring.letter)
@@ -136,15 +136,14 @@ def _scattered(ring: Ring, terms: tuple[ProductTerm, ...], *operands: Any) -> An
     sums: list[Any] = [None] * len(streams)
     for step in range(ring.size):
         for number, (offset, size, way) in enumerate(streams):
-            # What is on its way to a device is added up at each device that it passes.
-            came = None if step == 0 else ring.sent(sums[number], way)
-            start = ring.start(way * (ring.size - 1 - step), length, offset)
+            # A sum travels to its device, and each device that it passes adds its products.
             parts = []
+            if step:
+                parts.append(convert(ring.send(sums[number], way), first.wide()))
+            start = ring.start(way * (ring.size - 1 - step), length, offset)
             for term, x, y in pairs:
                 x, y = ring.cut(x, term.left, start, size), ring.cut(y, term.right, start, size)
                 parts.append(term.product(x, y, ring.precision, first.wide()))
-            if came is not None:
-                parts.insert(0, convert(came, first.wide()))
             sums[number] = convert(functools.reduce(add, parts), first.dtype)
     return concatenate(sums, dim)
 
@@ -159,8 +158,8 @@ def lengths_of(pairs: Iterable[tuple[ProductTerm, Any, Any]]) -> dict[str, int]:
 
 # ---- derivatives -------------------------------------------------------------------------------
 
-gathering = custom_vjp(_gathered, nondiff_argnums=(0, 1))
-scattering = custom_vjp(_scattered, nondiff_argnums=(0, 1))
+gathering = custom_vjp(_gather_product, nondiff_argnums=(0, 1))
+scattering = custom_vjp(_scatter_product, nondiff_argnums=(0, 1))
 
 
 def _gathered_forward(ring: Ring, terms: tuple[ProductTerm, ...], *operands: Any) -> Any:
@@ -191,13 +190,12 @@ def _scattered_forward(ring: Ring, terms: tuple[ProductTerm, ...], *operands: An
 def _scattered_backward(
     ring: Ring, terms: tuple[ProductTerm, ...], operands: tuple[Any, ...], cotangent: Any
 ) -> tuple[Any, ...]:
-    gathered = []
-    others = []
+    transposes, others = [], []
     for term, x, y in zip(terms, operands[::2], operands[1::2], strict=True):
-        gathered.append(ProductTerm(term.out, term.right, term.left, type_of(x).dtype))
-        gathered.append(ProductTerm(term.out, term.left, term.right, type_of(y).dtype))
+        transposes.append(ProductTerm(term.out, term.right, term.left, type_of(x).dtype))
+        transposes.append(ProductTerm(term.out, term.left, term.right, type_of(y).dtype))
         others += [y, x]
-    return gathering(ring, tuple(gathered), cotangent, *others)
+    return gathering(ring, tuple(transposes), cotangent, *others)
 
 
 gathering.defvjp(_gathered_forward, _gathered_backward)

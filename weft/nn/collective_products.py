@@ -172,10 +172,9 @@ def scattered_product(
 def _product(
     ring: Ring, spec: str, x: Any, w: Any, preferred: Any, *, scatters: bool = False
 ) -> Any:
-    """The product in steps around a ring, of operands that have each label once, and vary along the
-    same mesh axes."""
+    """Multiplies in steps around a ring, after labels and mesh axes are made to match."""
     names, count = ring.names, ring.size
-    values, dtype = _one_kind((x, w), preferred)
+    values, dtype = _promote_kinds((x, w), preferred)
     left, right, out = _labels(spec, ring.letter, values, 1 if scatters else count)
     if scatters:
         _check_sum(values, names)
@@ -192,11 +191,11 @@ def _product(
     return scattering(ring, (term,), x, w) if scatters else gathering(ring, (term,), x, w)[0]
 
 
-def _one_kind(values: tuple[Any, ...], preferred: Any) -> tuple[tuple[Any, ...], Any]:
-    """Operands that are all real, all complex or all integers, and the dtype of their product.
+def _promote_kinds(values: tuple[Any, ...], preferred: Any) -> tuple[tuple[Any, ...], Any]:
+    """Makes operands all real, all complex or all integers; also returns the product's dtype.
 
-    So a cotangent may be converted to the dtype of its primal as it is. Among real dtypes, each
-    operand keeps its own: a block of bfloat16 is not sent as float32.
+    So a cotangent can be converted to the dtype of its primal. Each real operand keeps its own
+    dtype: a block of bfloat16 is not sent as float32.
     """
     dtype, _ = dtypes.promote(*((type_of(v).dtype, type_of(v).weak_type) for v in values))
     if is_boolean(dtype):
@@ -235,12 +234,12 @@ def _check_sum(values: tuple[Any, ...], names: Names) -> None:
     same = set(names).intersection(*(same_along(type_of(value), names) for value in values))
     if not same or config.lenient():
         return
-    found = tuple(name for name in names if name in same)
-    axes = repr(found[0]) if len(found) == 1 else repr(found)
+    repeated = tuple(name for name in names if name in same)
+    axes = repr(repeated[0]) if len(repeated) == 1 else repr(repeated)
     message = f"the sum is over {axes}, of operands that are equal on all devices along {axes}"
     got = f"{type_of(values[0])} and {type_of(values[1])}, which do not vary along {axes}"
     text = f"if a sum of equal copies is meant, pass lax.pbroadcast(x, {axes})"
-    fix = Fix("pbroadcast", text, {"axes": found})
+    fix = Fix("pbroadcast", text, {"axes": repeated})
     raise AxisError(message, got=got, wanted="operands of which one varies", fix=fix)
 
 

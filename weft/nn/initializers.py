@@ -71,8 +71,8 @@ def _initializer(
     def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
         refuse_sharding(name, out_sharding)
         chosen = default if dtype is None else dtype
-        found = check_dtype(name, chosen, accepts, dtypes.default_float, "parameters")
-        return draw(key, check_shape(name, shape), found)
+        out_dtype = check_dtype(name, chosen, accepts, dtypes.default_float, "parameters")
+        return draw(key, check_shape(name, shape), out_dtype)
 
     init.__name__ = name
     return init
@@ -132,7 +132,7 @@ def uniform(scale: Any = 0.01, dtype: Any = None) -> Initializer:
     """
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
-        return _scaled(random.uniform(key, shape, of), scale)
+        return _scale(random.uniform(key, shape, of), scale)
 
     return _initializer("uniform", draw, dtype, scale=scale)
 
@@ -148,7 +148,7 @@ def normal(stddev: Any = 0.01, dtype: Any = None) -> Initializer:
     """
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
-        return _scaled(random.normal(key, shape, of), stddev)
+        return _scale(random.normal(key, shape, of), stddev)
 
     return _initializer("normal", draw, dtype, stddev=stddev)
 
@@ -168,13 +168,13 @@ def truncated_normal(
     """
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
-        return _scaled(random.truncated_normal(key, lower, upper, shape, of), stddev)
+        return _scale(random.truncated_normal(key, lower, upper, shape, of), stddev)
 
     numbers = {"stddev": stddev, "lower": lower, "upper": upper}
     return _initializer("truncated_normal", draw, dtype, **numbers)
 
 
-def _scaled(x: Any, scale: Any) -> Any:
+def _scale(x: Any, scale: Any) -> Any:
     return x * (scale if type(scale) is float else full((), scale, x.dtype))
 
 
@@ -220,7 +220,7 @@ def variance_scaling(
 def _by_variance(
     name: str, scale: Any, mode: str, distribution: str, axes: tuple[Axes, ...], dtype: Any
 ) -> Initializer:
-    """`variance_scaling`, under the name that errors say."""
+    """`variance_scaling` with the name that errors say."""
     _check_choice("mode", mode, _MODES)
     _check_choice("distribution", distribution, _DRAWS)
     check_number(scale, "variance_scaling", "scale")
@@ -259,7 +259,7 @@ def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
         fix = Fix("in_axis", text)
         raise refusal(ShapeError, message, operation, f"shape {shape}", wanted, fix)
     groups = [
-        tuple(axis_of(axis, len(shape), operation) for axis in _listed(group)) for group in axes
+        tuple(axis_of(axis, len(shape), operation) for axis in _as_tuple(group)) for group in axes
     ]
     if any(len(set(group)) != len(group) for group in groups):
         message = f"{operation}: an axis is named twice"
@@ -271,7 +271,7 @@ def _fans(shape: tuple[int, ...], *axes: Axes) -> tuple[float, float]:
     return size / (outputs * batch or 1), size / (inputs * batch or 1)
 
 
-def _listed(axes: Axes) -> tuple[int, ...]:
+def _as_tuple(axes: Axes) -> tuple[int, ...]:
     return (axes,) if isinstance(axes, int) else tuple(axes)
 
 
@@ -286,20 +286,20 @@ def _truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return random.truncated_normal(key, -2.0, 2.0, shape, dtype) * (1 / math.sqrt(variance))
 
 
-def _in_disk(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Uniform in a disk: the square of the modulus is uniform in [0, 2)."""
+def _uniform_in_disk(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Uniform numbers in a disk: the square of the modulus is uniform in [0, 2)."""
     return _polar(key, shape, dtype, lambda u: 2 * u)
 
 
 def _complex_truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Normal in a disk of radius 2: the square of the modulus is exponential, and at most 4."""
+    """Normal numbers in a disk of radius 2: the squared modulus is exponential, at most 4."""
     inside = 1 - math.exp(-4.0)
     variance = 1 - 4 * math.exp(-4.0) / inside
     return _polar(key, shape, dtype, lambda u: -log1p(-inside * u) * (1 / variance))
 
 
 def _polar(key: Any, shape: tuple[int, ...], dtype: Any, square: Callable[[Any], Any]) -> Any:
-    """Complex numbers of any argument, and of a modulus whose square is a function of uniforms."""
+    """Complex numbers of uniform angle; `square` maps uniform numbers to squares of the modulus."""
     part = dtypes.to_real(dtype)
     first, second = random.split(key)
     modulus = sqrt(square(random.uniform(first, shape, part)))
@@ -312,12 +312,12 @@ _DRAWS: dict[str, Draw] = {
     "uniform": _uniform,
     "truncated_normal": _truncated,
     "complex normal": random.normal,
-    "complex uniform": _in_disk,
+    "complex uniform": _uniform_in_disk,
     "complex truncated_normal": _complex_truncated,
 }
 
 
-def _named(
+def _make_initializer(
     name: str, scale: float, mode: str, distribution: str, doc: str
 ) -> Callable[..., Initializer]:
     def make(
@@ -342,12 +342,12 @@ _GLOROT = "By Glorot and Bengio, AISTATS 2010, https://proceedings.mlr.press/v9/
 _HE = "By He, Zhang, Ren and Sun, ICCV 2015, https://arxiv.org/abs/1502.01852."
 _LECUN = "By LeCun, Bottou, Orr and Müller, Efficient BackProp, 1998."
 
-glorot_normal = _named("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
-glorot_uniform = _named("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
-he_normal = _named("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
-he_uniform = _named("he_uniform", 2.0, "fan_in", "uniform", _HE)
-lecun_normal = _named("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
-lecun_uniform = _named("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
+glorot_normal = _make_initializer("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
+glorot_uniform = _make_initializer("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
+he_normal = _make_initializer("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
+he_uniform = _make_initializer("he_uniform", 2.0, "fan_in", "uniform", _HE)
+lecun_normal = _make_initializer("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
+lecun_uniform = _make_initializer("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
 xavier_normal, xavier_uniform = glorot_normal, glorot_uniform
 kaiming_normal, kaiming_uniform = he_normal, he_uniform
 
@@ -372,7 +372,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         others = tuple(n for i, n in enumerate(shape) if i != axis)
         columns = shape[axis]
         matrix = random.orthogonal(key, math.prod(others), (), of, columns)
-        return _scaled(moveaxis(reshape(matrix, (*others, columns)), -1, axis), scale)
+        return _scale(moveaxis(reshape(matrix, (*others, columns)), -1, axis), scale)
 
     return _initializer("orthogonal", draw, dtype, scale=scale)
 

@@ -63,7 +63,7 @@ __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "stan
 
 
 def _inexact(operation: str, values: list[Any]) -> Sequence[Any]:
-    """Converts operands to real or complex numbers of one dtype; weak ones stay weak."""
+    """Promotes operands to one real or complex dtype; weak ones stay weak."""
     found = []
     for x in values:
         of = type_of(x)
@@ -102,19 +102,19 @@ AnyDType = Annotated[
 ]
 
 
-def _widened(x: Any) -> Any:
-    """The numbers in the dtype in which they are added up."""
+def _widen(x: Any) -> Any:
+    """Converts numbers to the dtype of their sums."""
     of = type_of(x)
     return convert_element_type(x, accumulator(of.dtype), of.weak_type)
 
 
-def _rounded(x: Any, dtype: Any) -> Any:
-    """A result in the dtype of the operand, from which it was widened."""
+def _narrow(x: Any, dtype: Any) -> Any:
+    """Converts a result back to the dtype of the operand."""
     return convert_element_type(x, dtype) if dtype in SUMMED_IN_FLOAT32 else x
 
 
-def _over(where: Any, x: Any) -> Any:
-    """A mask broadcast to the shape of an operand; None without one."""
+def _broadcast_mask(where: Any, x: Any) -> Any:
+    """Broadcasts a mask to the shape of an operand; None without a mask."""
     return None if where is None else broadcasted(where, x.shape)
 
 
@@ -126,8 +126,8 @@ def _shift(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _exponentials(x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """The differences from the largest element, their exponentials, and the sums of these; 1 where
-    no element counts."""
+    """x less its maximum, the exponentials of that, and their sums; the sum is 1 where the mask
+    excludes all."""
     if mask is not None:
         x = select(mask, x, filled(-math.inf, x))
     largest = largest_below_sum(x, axes)
@@ -142,7 +142,7 @@ def _exponentials(x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any, A
 
 
 def _or_zero(largest: Any) -> tuple[Any, Any]:
-    """The largest elements, 0 where no element counts, and where that is.
+    """The largest elements, 0 where they are minus infinity, and where they are.
 
     Differences from minus infinity would be NaN, also in derivatives.
     """
@@ -163,11 +163,11 @@ def softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
     _, names = split_axes(axis)
     if names:
         return lax.exp(log_softmax(x, axis, where))
-    mask = _over(where, x)
-    _, weights, total = _exponentials(_widened(x), mask, axis)
+    mask = _broadcast_mask(where, x)
+    _, weights, total = _exponentials(_widen(x), mask, axis)
     # One quotient for each sum, also in the derivative.
     factors = expanded(lax.div(filled(1, total), total), x.shape, axis)
-    return _rounded(weights * factors, x.dtype)
+    return _narrow(weights * factors, x.dtype)
 
 
 @array_function
@@ -180,13 +180,13 @@ def log_softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
     Array([    0., -1000.], dtype=float32)
     """
     _, names = split_axes(axis)
-    mask = _over(where, x)
+    mask = _broadcast_mask(where, x)
     out: Any
     if names:
         out = x - logsumexp(x, axis, keepdims=True, where=where)
     else:
-        shifted, _, total = _exponentials(_widened(x), mask, axis)
-        out = _rounded(shifted - expanded(lax.log(total), x.shape, axis), x.dtype)
+        shifted, _, total = _exponentials(_widen(x), mask, axis)
+        out = _narrow(shifted - expanded(lax.log(total), x.shape, axis), x.dtype)
     return select(mask, out, filled(-math.inf, out)) if mask is not None else out
 
 
@@ -244,9 +244,9 @@ def logsumexp(
     if b is not None:
         shape = broadcast_shape(None, a.shape, b.shape)
         a, b = broadcasted(a, shape), broadcasted(b, shape)
-    mask = _over(where, a)
-    x, shape = _widened(a), a.shape
-    weights = None if b is None else _widened(b)
+    mask = _broadcast_mask(where, a)
+    x, shape = _widen(a), a.shape
+    weights = None if b is None else _widen(b)
     if mask is not None:
         x = select(mask, x, filled(-math.inf, x))
     if weights is not None:
@@ -262,12 +262,12 @@ def logsumexp(
     logarithm = flat_log(lax.abs(total) if return_sign else total)
     out = logarithm + (shift if return_sign else complex_shift)
     outs = (out, lax.sign(total)) if return_sign else (out,)
-    outs = tuple(kept(_rounded(x, dtype), shape, axis, keepdims) for x in outs)
+    outs = tuple(kept(_narrow(x, dtype), shape, axis, keepdims) for x in outs)
     return outs if return_sign else outs[0]
 
 
 def _logsumexp_of_parts(part: Any, sign: Any, names: tuple[str, ...], signed: bool) -> Any:
-    """`logsumexp` along named axes, from the logarithm and the sign of the sum at each place."""
+    """`logsumexp` along named axes, from each place's logarithm and sign of the sum."""
     shift, _ = _or_zero(pmax(stop_gradient(part), names))
     total = psum(lax.mul(sign, lax.exp(lax.sub(part, shift))), names)
     out = lax.add(flat_log(lax.abs(total) if signed else total), shift)
@@ -285,13 +285,15 @@ def logmeanexp(x: Numbers, axis: Axes = None, where: Mask = None, keepdims: Flag
     """
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
     if where is None:
-        count = math.prod(x.shape[d] for d in axis)
-        return total - total.dtype.type(math.log(count) if count else -math.inf)
-    counted = sum_over(_over(where, x), axis, keepdims=keepdims, dtype=accumulator(total.dtype))
-    return total - convert_element_type(lax.log(counted), total.dtype)
+        size = math.prod(x.shape[d] for d in axis)
+        return total - total.dtype.type(math.log(size) if size else -math.inf)
+    count = sum_over(
+        _broadcast_mask(where, x), axis, keepdims=keepdims, dtype=accumulator(total.dtype)
+    )
+    return total - convert_element_type(lax.log(count), total.dtype)
 
 
-def _spread(x: Any, center: Any, mask: Any, axes: tuple[int, ...], algorithm: str) -> Any:
+def _variance(x: Any, center: Any, mask: Any, axes: tuple[int, ...], algorithm: str) -> Any:
     """The variance about a center."""
     if algorithm == "stable":
         away = x - center
@@ -335,17 +337,17 @@ def standardize(
     Array([-1.,  1.], dtype=float32)
     """
     of = x.dtype
-    mask = _over(where, x)
-    x = _widened(x)
+    mask = _broadcast_mask(where, x)
+    x = _widen(x)
     if mean is None:
         mean = mean_over(x, axis, keepdims=True, where=mask)
     mean = convert_element_type(mean, x.dtype)
     if variance is None:
-        variance = _spread(x, mean, mask, axis, algorithm)
+        variance = _variance(x, mean, mask, axis, algorithm)
     elif of in SUMMED_IN_FLOAT32:
-        variance = _widened(variance)
+        variance = _widen(variance)
     epsilon = convert_element_type(epsilon, x.dtype)
-    return _rounded((x - mean) * rsqrt(variance + epsilon), of)
+    return _narrow((x - mean) * rsqrt(variance + epsilon), of)
 
 
 def _take_new_axis(value: Any, call: Arguments) -> int:

@@ -156,20 +156,20 @@ def ragged_dot_general(
     <BLANKLINE>
            [[2.]]], dtype=float32)
     """
-    plan = planned(lhs, rhs, ragged_dot_dimension_numbers)
-    how = {
+    plan = plan_product(lhs, rhs, ragged_dot_dimension_numbers)
+    options = {
         "precision": canonical_precision(precision, "ragged_dot"),
         "preferred_element_type": preferred_element_type,
     }
     if plan.kind == "batch":
-        return dot_general(lhs, rhs, plan.numbers, **how)
-    return grouped(plan, lhs, rhs, group_sizes, how)
+        return dot_general(lhs, rhs, plan.numbers, **options)
+    return grouped_product(plan, lhs, rhs, group_sizes, options)
 
 
 class Plan(NamedTuple):
-    """The dimensions of both operands by their part in a product.
+    """The role of each dimension of both operands in a product.
 
-    kind: "rows" where the result keeps the ragged dimension, "sums" where it is summed, "batch".
+    kind: "rows" if the result keeps the ragged dimension, "sums" if it is summed, or "batch".
     before, after: the dimensions of lhs of the same kind before and after the ragged one.
     """
 
@@ -181,28 +181,27 @@ class Plan(NamedTuple):
     after: tuple[int, ...]
 
 
-def planned(lhs: Any, rhs: Any, numbers: RaggedDotDimensionNumbers) -> Plan:
-    """The plan of a product. Raises ShapeError for dimensions that do not belong together."""
+def plan_product(lhs: Any, rhs: Any, numbers: RaggedDotDimensionNumbers) -> Plan:
+    """The plan of a product. Raises ShapeError for dimensions that do not match."""
     ((contract_l, contract_r), (batch_l, batch_r)), ragged, groups = numbers
     contract_l, batch_l, (place,) = (from_front(d, lhs.ndim) for d in (contract_l, batch_l, ragged))
     contract_r, batch_r, groups = (from_front(d, rhs.ndim) for d in (contract_r, batch_r, groups))
     whole = ((contract_l, contract_r), (batch_l, batch_r))
-    kept = rest(lhs.ndim, contract_l, batch_l)
     kind = "batch" if place in batch_l else "sums" if place in contract_l else "rows"
     if len(groups) != (kind == "rows"):
-        message = (
-            "rhs has one dimension of groups where the result has the ragged one, or else none"
+        raise ShapeError(
+            "rhs has one dimension of groups where the result has the ragged one, or else none",
+            got=f"rhs_group_dimensions={groups}",
+            wanted="one" if kind == "rows" else "none",
         )
-        wanted = "one" if kind == "rows" else "none"
-        raise ShapeError(message, got=f"rhs_group_dimensions={groups}", wanted=wanted)
     for left, right in whole:
         if kind != "batch" and lengths(lhs, left) != lengths(rhs, right):
             got = f"{lhs.type} and {rhs.type}"
             wanted = f"dimensions {left} of lhs like {right} of rhs"
             raise ShapeError("paired dimensions have equal lengths", got=got, wanted=wanted)
-    own = {"batch": batch_l, "sums": contract_l, "rows": kept}[kind]
-    at = own.index(place)
-    return Plan(kind, whole, place, groups[0] if groups else None, own[:at], own[at + 1 :])
+    dims = {"batch": batch_l, "sums": contract_l, "rows": rest(lhs.ndim, contract_l, batch_l)}[kind]
+    at = dims.index(place)
+    return Plan(kind, whole, place, groups[0] if groups else None, dims[:at], dims[at + 1 :])
 
 
 def lengths(x: Any, dims: Sequence[int]) -> tuple[int, ...]:
@@ -210,42 +209,41 @@ def lengths(x: Any, dims: Sequence[int]) -> tuple[int, ...]:
     return tuple([x.shape[d] for d in dims])
 
 
-def arranged(x: Any, *dims: Sequence[int]) -> Any:
-    """The array with its dimensions in a new order, each of the sequences merged into one."""
+def merge_dims(x: Any, *dims: Sequence[int]) -> Any:
+    """Transposes, and merges each sequence of dimensions into one."""
     order = tuple([d for group in dims for d in group])
     return reshape(transpose(x, order), tuple([prod(lengths(x, group)) for group in dims]))
 
 
-def grouped(plan: Plan, lhs: Any, rhs: Any, sizes: Any, how: dict[str, Any]) -> Any:
-    """The product by plan, as ragged products of matrices, mapped over batches."""
+def grouped_product(plan: Plan, lhs: Any, rhs: Any, sizes: Any, options: dict[str, Any]) -> Any:
+    """The product of a plan, as ragged products of matrices, mapped over batches."""
     (contract_l, contract_r), (batch_l, batch_r) = plan.numbers
-    kept = rest(lhs.ndim, contract_l, batch_l)
+    free = rest(lhs.ndim, contract_l, batch_l)
     before, after = plan.before, plan.after
     batch, outer, inner = lengths(lhs, batch_l), lengths(lhs, before), prod(lengths(lhs, after))
-    counts = spread_sizes(sizes, (*batch, *outer), rhs, plan) * inner
+    counts = broadcast_sizes(sizes, (*batch, *outer), rhs, plan) * inner
     if plan.kind == "rows":
         assert plan.group is not None
         group = (plan.group,)
         columns = rest(rhs.ndim, contract_r, batch_r, group)
-        x = arranged(lhs, batch_l, before, (plan.ragged, *after), contract_l)
-        w = arranged(rhs, batch_r, group, contract_r, columns)
-        out = mapped_product(x, w, counts, rows_too=False, kind="rows", how=how)
+        x = merge_dims(lhs, batch_l, before, (plan.ragged, *after), contract_l)
+        w = merge_dims(rhs, batch_r, group, contract_r, columns)
+        out = mapped_product(x, w, counts, rows_too=False, kind="rows", options=options)
         shape = (*batch, *outer, *lengths(lhs, (plan.ragged, *after)), *lengths(rhs, columns))
-        # Kept dimensions of lhs stand in their own order: before, ragged, after is that order.
+        # The free dimensions of lhs keep their order: before, ragged, after.
         return reshape(out, shape)
     columns = rest(rhs.ndim, contract_r, batch_r)
     pairs = dict(zip(contract_l, contract_r, strict=True))
-    x = arranged(lhs, batch_l, before, (plan.ragged, *after), kept)
+    x = merge_dims(lhs, batch_l, before, (plan.ragged, *after), free)
     others = [tuple(pairs[d] for d in dims) for dims in (before, (plan.ragged, *after))]
-    w = arranged(rhs, batch_r, *others, columns)
-    found = mapped_product(x, w, counts, rows_too=True, kind="sums", how=how)
-    out = reduce_sum(found, (1,)).swapaxes(0, 1)
-    shape = (out.shape[0], *batch, *lengths(lhs, kept), *lengths(rhs, columns))
-    return reshape(out, shape)
+    w = merge_dims(rhs, batch_r, *others, columns)
+    out = mapped_product(x, w, counts, rows_too=True, kind="sums", options=options)
+    out = reduce_sum(out, (1,)).swapaxes(0, 1)
+    return reshape(out, (out.shape[0], *batch, *lengths(lhs, free), *lengths(rhs, columns)))
 
 
-def spread_sizes(sizes: Any, outer: tuple[int, ...], rhs: Any, plan: Plan) -> Any:
-    """The group sizes for every element of the dimensions that come before the ragged one."""
+def broadcast_sizes(sizes: Any, outer: tuple[int, ...], rhs: Any, plan: Plan) -> Any:
+    """Repeats the group sizes for the dimensions before the ragged one."""
     groups = sizes.shape[-1] if sizes.shape else 0
     fits = sizes.shape in ((groups,), (*outer, groups))
     if not fits or (plan.group is not None and groups != rhs.shape[plan.group]):
@@ -258,24 +256,28 @@ def spread_sizes(sizes: Any, outer: tuple[int, ...], rhs: Any, plan: Plan) -> An
 
 
 def mapped_product(
-    x: Any, w: Any, sizes: Any, *, rows_too: bool, kind: str, how: dict[str, Any]
+    x: Any, w: Any, sizes: Any, *, rows_too: bool, kind: str, options: dict[str, Any]
 ) -> Any:
-    """The product of x (batch, outer, m, k) with w (batch, …), which has the outer dimension where
-    `rows_too`; dimensions that are none are not mapped over."""
+    """The product of x (batch, outer, m, k) and w (batch, …), which has the outer dimension if
+    `rows_too`; dimensions of length 1 are not mapped over."""
 
     def one(x: Any, w: Any, sizes: Any) -> Any:
-        return ragged_product_p.bind(x, w, sizes, kind=kind, **how)
+        return ragged_product_p.bind(x, w, sizes, kind=kind, **options)
 
     batch, outer = x.shape[:2]
     sizes = reshape(sizes, (batch, outer, sizes.shape[-1]))
-    found: Any = one
-    found = vmap(found, (0, 0 if rows_too else None, 0)) if outer != 1 else single(found, rows_too)
-    found = vmap(found) if batch != 1 else single(found, True)
-    return found(x, w, sizes)
+    product: Any = one
+    product = (
+        vmap(product, (0, 0 if rows_too else None, 0))
+        if outer != 1
+        else map_single(product, rows_too)
+    )
+    product = vmap(product) if batch != 1 else map_single(product, True)
+    return product(x, w, sizes)
 
 
-def single(function: Any, w_too: bool) -> Any:
-    """The function of arrays with a first dimension of length 1, as `vmap` would map it."""
+def map_single(function: Any, w_too: bool) -> Any:
+    """Maps a function over a first dimension of length 1, without `vmap`."""
 
     def mapped(x: Any, w: Any, sizes: Any) -> Any:
         x, sizes = (reshape(v, v.shape[1:]) for v in (x, sizes))
@@ -324,11 +326,11 @@ def ragged_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, A
     total: Any = Zero(of.tangent())
     if of.dtype not in dtypes.INEXACT:
         return out, total
-    how = params | {"preferred_element_type": of.dtype}
+    options = params | {"preferred_element_type": of.dtype}
     if type(tangents[0]) is not Zero:
-        total = ragged_product_p.bind(tangents[0], rhs, sizes, **how)
+        total = ragged_product_p.bind(tangents[0], rhs, sizes, **options)
     if type(tangents[1]) is not Zero:
-        total = add_tangents(total, ragged_product_p.bind(lhs, tangents[1], sizes, **how))
+        total = add_tangents(total, ragged_product_p.bind(lhs, tangents[1], sizes, **options))
     return out, total
 
 
@@ -339,10 +341,10 @@ def ragged_transpose(
     wanted = (lhs if left else rhs).type
 
     def product(x: Any, y: Any, kind: str) -> Any:
-        found = ragged_product_p.bind(
+        out = ragged_product_p.bind(
             x, y, sizes, kind=kind, preferred_element_type=wanted.dtype, **how
         )
-        return narrowed(found, wanted.dtype)
+        return narrowed(out, wanted.dtype)
 
     if kind == "rows":
         if left:
@@ -354,29 +356,28 @@ def ragged_transpose(
 
 
 def ragged_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> tuple[Any, int]:
-    """One product after the other: each is large, and has groups of its own."""
+    """Runs one product after the other: each is large, and has its own groups."""
     fixed = [x if dim is None else None for x, dim in zip(args, dims, strict=True)]
     mapped = [
         move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True) if d is not None
     ]
 
     def one(values: Any) -> Any:
-        given = iter(values)
-        operands = [next(given) if x is None else x for x in fixed]
-        return ragged_product_p.bind(*operands, **params)
+        mapped_values = iter(values)
+        return ragged_product_p.bind(
+            *[next(mapped_values) if x is None else x for x in fixed], **params
+        )
 
     return loop_map(one, mapped), 0
 
 
 def ragged_lower(context: Any, *values: Any, **params: Any) -> Any:
-    types = list(context.in_types)
-    out = context.out_types[0]
+    compute = by_rows if params["kind"] == "rows" else by_sums
 
     def function(lhs: Any, rhs: Any, sizes: Any) -> list[Any]:
-        compute = by_rows if params["kind"] == "rows" else by_sums
-        return [compute(lhs, rhs, sizes, out, params["precision"])]
+        return [compute(lhs, rhs, sizes, context.out_types[0], params["precision"])]
 
-    program = rebuild(function, types, "ragged_product", "jit")
+    program = rebuild(function, list(context.in_types), "ragged_product", "jit")
     return context.lower_jaxpr(program, values)[0]
 
 
@@ -401,10 +402,10 @@ primitive(
 
 
 class Blocks(NamedTuple):
-    """The blocks of rows, one for each group that has rows in it.
+    """Blocks of rows, one for each group that has rows in the block.
 
-    groups, starts: the group and the first row of each; total: how many there are; bounds: the
-    first row of each group, and the end of the last; length: of a block.
+    groups, starts: the group and first row of each; total: their number; bounds: the first row of
+    each group, and the end of the last; length: of a block.
     """
 
     groups: Any
@@ -414,8 +415,8 @@ class Blocks(NamedTuple):
     length: int
 
 
-def blocks_of(sizes: Any, rows: int, length: int) -> Blocks:
-    """The blocks of groups of these sizes; rows after the last group are in none."""
+def divide_rows(sizes: Any, rows: int, length: int) -> Blocks:
+    """Divides the rows of groups of these sizes into blocks; rows after the last are in none."""
     (groups,) = sizes.shape
     sizes = convert_element_type(sizes, np.int32)
     ends = min(cumsum(sizes), np.int32(rows))
@@ -426,23 +427,23 @@ def blocks_of(sizes: Any, rows: int, length: int) -> Blocks:
     counts = where(ends > begins, last - first + 1, 0)
     total = cumsum(counts)
     number = iota(np.int32, -(-rows // length) + groups)
-    own = (number[:, None] >= total[None]).sum(1, dtype=np.int32)
-    own = min(own, np.int32(groups - 1))
-    starts = (first[own] + number - (total - counts)[own]) * length
-    return Blocks(own, starts, total[-1], firsts, length)
+    group = (number[:, None] >= total[None]).sum(1, dtype=np.int32)
+    group = min(group, np.int32(groups - 1))
+    starts = (first[group] + number - (total - counts)[group]) * length
+    return Blocks(group, starts, total[-1], firsts, length)
 
 
 def block_length(rows: int, groups: int, most: int) -> int:
-    """Rows of a block: fewer than a group has on average, so that few are taken twice."""
+    """The rows of a block: fewer than an average group has, so that few are read twice."""
     length = 16
     while length * 2 <= most and length * 4 * groups <= rows:
         length *= 2
     return rows if length > rows else length
 
 
-def own_rows(blocks: Blocks, group: Any, start: Any, rows: int) -> tuple[Any, Any]:
-    """The first row that is read for a block, and which of the rows from there on are its own: the
-    last block reaches back, where rows do not divide by its length."""
+def block_rows(blocks: Blocks, group: Any, start: Any, rows: int) -> tuple[Any, Any]:
+    """The first row to read for a block, and the mask of the block's rows: if the length does not
+    divide the rows, the last block starts earlier."""
     begin = min(start, np.int32(rows - blocks.length))
     number = begin + iota(np.int32, blocks.length)
     low = max(blocks.bounds[group], start)
@@ -450,23 +451,23 @@ def own_rows(blocks: Blocks, group: Any, start: Any, rows: int) -> tuple[Any, An
 
 
 def by_rows(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> Any:
-    """Rows (m, k) times the matrices (g, k, n) of their groups."""
+    """Multiplies rows (m, k) by the matrices (g, k, n) of their groups."""
     rows, groups = lhs.shape[0], sizes.shape[0]
-    made = full(out.shape, 0, out.dtype)
+    total = full(out.shape, 0, out.dtype)
     if not out.size or not groups:
-        return made
-    blocks = blocks_of(sizes, rows, block_length(rows, groups, 256))
+        return total
+    blocks = divide_rows(sizes, rows, block_length(rows, groups, 256))
     numbers = (((1,), (0,)), ((), ()))
 
-    def step(i: Any, made: Any) -> Any:
+    def step(i: Any, total: Any) -> Any:
         group = blocks.groups[i]
-        begin, inside = own_rows(blocks, group, blocks.starts[i], rows)
+        begin, inside = block_rows(blocks, group, blocks.starts[i], rows)
         part = dynamic_slice_in_dim(lhs, begin, blocks.length)
-        found = dot_general(part, rhs[group], numbers, precision, out.dtype)
-        old = dynamic_slice_in_dim(made, begin, blocks.length)
-        return dynamic_update_slice_in_dim(made, where(inside[:, None], found, old), begin, 0)
+        product = dot_general(part, rhs[group], numbers, precision, out.dtype)
+        old = dynamic_slice_in_dim(total, begin, blocks.length)
+        return dynamic_update_slice_in_dim(total, where(inside[:, None], product, old), begin, 0)
 
-    return fori_loop(np.int32(0), blocks.total, step, made)
+    return fori_loop(np.int32(0), blocks.total, step, total)
 
 
 def by_sums(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> Any:
@@ -477,18 +478,18 @@ def by_sums(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> A
     # Sums of 16-bit numbers are kept in 32 bits.
     narrow = out.dtype in dtypes.FLOATING and dtypes.itemsize_bits(out.dtype) < 32
     dtype = dtypes.float32 if narrow else out.dtype
-    made = full(out.shape, 0, dtype)
-    blocks = blocks_of(sizes, rows, block_length(rows, groups, 512))
+    sums = full(out.shape, 0, dtype)
+    blocks = divide_rows(sizes, rows, block_length(rows, groups, 512))
     numbers = (((0,), (0,)), ((), ()))
 
-    def step(i: Any, made: Any) -> Any:
+    def step(i: Any, sums: Any) -> Any:
         group = blocks.groups[i]
-        begin, inside = own_rows(blocks, group, blocks.starts[i], rows)
+        begin, inside = block_rows(blocks, group, blocks.starts[i], rows)
         left, right = (dynamic_slice_in_dim(x, begin, blocks.length) for x in (lhs, rhs))
         # Both: a row of another group may have infinite numbers.
         left, right = (where(inside[:, None], x, filled(0, x)) for x in (left, right))
-        found = dot_general(left, right, numbers, precision, dtype)
-        total = dynamic_slice_in_dim(made, group, 1) + found[None]
-        return dynamic_update_slice_in_dim(made, total, group, 0)
+        product = dot_general(left, right, numbers, precision, dtype)
+        block = dynamic_slice_in_dim(sums, group, 1) + product[None]
+        return dynamic_update_slice_in_dim(sums, block, group, 0)
 
-    return convert_element_type(fori_loop(np.int32(0), blocks.total, step, made), out.dtype)
+    return convert_element_type(fori_loop(np.int32(0), blocks.total, step, sums), out.dtype)

@@ -82,11 +82,11 @@ def scaled_dot(
         dimension_numbers = (((lhs.ndim - 1,), (lhs.ndim - 2,)), (batch, batch))
     dtype = preferred_element_type or dtypes.bfloat16
     (left, right), _ = dimension_numbers
-    x, y = _scaled(lhs, lhs_scale, left, dtype), _scaled(rhs, rhs_scale, right, dtype)
+    x, y = _scale(lhs, lhs_scale, left, dtype), _scale(rhs, rhs_scale, right, dtype)
     return dot_general(x, y, dimension_numbers, preferred_element_type=dtype)
 
 
-def _scaled(x: Any, scale: Any, summed: Sequence[int], dtype: Any) -> Any:
+def _scale(x: Any, scale: Any, summed: Sequence[int], dtype: Any) -> Any:
     """The array in a dtype, multiplied by its scale."""
     wide = convert(x, dtype)
     if scale is None:
@@ -127,5 +127,5 @@ def scaled_matmul(
             [36., 36.]]], dtype=float32)
     """
     dtype = preferred_element_type or dtypes.bfloat16
-    x, y = _scaled(lhs, lhs_scales, (2,), dtype), _scaled(rhs, rhs_scales, (2,), dtype)
+    x, y = _scale(lhs, lhs_scales, (2,), dtype), _scale(rhs, rhs_scales, (2,), dtype)
     return dot_general(x, y, (((2,), (2,)), ((0,), (0,))), preferred_element_type=dtype)

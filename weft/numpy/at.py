@@ -98,7 +98,7 @@ _OPERATIONS: dict[str, tuple[Operation, Callable[..., Any]]] = {
 
 
 def write_static(x: Any, plan: IndexPlan, part: Any) -> Any:
-    """The inverse of `take_static`: the array with what the slices select replaced by `part`."""
+    """The inverse of `take_static`: writes `part` where the slices select."""
     if plan.whole:
         return part
     if plan.reverse:
@@ -134,7 +134,7 @@ def scatter_by(
     unique_indices: bool,
     wrap: bool,
 ) -> Any:
-    """The dynamic part of an update: `value`, shaped as the result of the index, goes into `y`."""
+    """Applies the dynamic part of an update: scatters `value`, of the index's shape, into `y`."""
     window, whole = _OPERATIONS[operation]
     if not plan.indexed:
         if 0 in plan.index_shape:
@@ -177,7 +177,7 @@ def update_by_plan(
 
 
 def _converted(value: Any, dtype: Any) -> Any:
-    """The value in a dtype; one that has it stays as it is, weakly typed or not."""
+    """The value in a dtype; unchanged, also in its weak type, if it has it."""
     if type_of(value).dtype == dtype:
         return value
     return convert(value, dtype)
@@ -187,7 +187,7 @@ def _converted(value: Any, dtype: Any) -> Any:
 def update_window(
     x: Any, value: Any, *starts: Any, dims: Any, sizes: Any, shape: Any, operation: str, dtype: Any
 ) -> Any:
-    """An update of a window of static sizes, whose start in some dimensions is an operand."""
+    """Updates a window of static sizes, whose start may be an operand in some dimensions."""
     aval = type_of(x)
     begin: list[Any] = [np.int32(0)] * len(sizes)
     for dim, start in zip(dims, starts, strict=True):
@@ -198,12 +198,12 @@ def update_window(
 
 
 def _starts(plan: IndexPlan) -> list[Any]:
-    """The starts of the static slices of a plan, as integers of a dtype that holds them."""
+    """The starts of a plan's static slices, as integers that hold them."""
     return [np.int32(s) if s < 2**31 else np.int64(s) for s in plan.starts]
 
 
 def _combined(x: Any, block: Any, starts: Sequence[Any], operation: str) -> Any:
-    """The array with a block of it, from `starts` on, combined with another."""
+    """Combines a block of the array, from `starts` on, with another block."""
     of, sizes = type_of(x), type_of(block).shape
     moving = tuple(d for d, n in enumerate(sizes) if n != of.shape[d])
     inexact = of.dtype in dtypes.INEXACT and dtypes.itemsize_bits(of.dtype) >= 16
@@ -249,7 +249,7 @@ def _broadcasts(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:
 
 
 def _check_shape(value: Any, plan: IndexPlan, operation: str) -> None:
-    """Raises ShapeError if a value does not broadcast to what the index selects."""
+    """Raises ShapeError if a value does not broadcast to the selected elements."""
     shape = type_of(value).shape
     if not _broadcasts(shape, plan.shape):
         message = (
@@ -261,7 +261,7 @@ def _check_shape(value: Any, plan: IndexPlan, operation: str) -> None:
 
 
 def _value(value: Any, operation: str) -> Any:
-    """A value that is an array or a number; sequences are arrays under JAX's rule for arguments.
+    """An array or a number; sequences are arrays under JAX's rule for arguments.
 
     Raises WeftTypeError for other values.
     """
@@ -272,7 +272,7 @@ def _value(value: Any, operation: str) -> Any:
 
 
 def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
-    """The value and the dtype to compute in: of `x` for `set`, else promoted and converted back."""
+    """The value and the dtype to compute in: that of `x` for `set`, else the promoted one."""
     aval = type_of(x)
     if operation == "set" and isinstance(value, (np.ndarray, np.inexact)):
         if value.dtype in dtypes.INEXACT:
@@ -293,7 +293,7 @@ def promoted_types(x: Any, value: Any) -> tuple[Any, Any]:
 
 
 def _unwrapped(index: Any) -> Any:
-    """An index whose negative numbers are out of bounds: as arrays, which are looked at later."""
+    """Makes negative numbers of an index out of bounds, as arrays, which are checked later."""
     parts = index if type(index) is tuple else (index,)
     return tuple(
         start_array(int(part)) if isinstance(part, (int, np.integer)) and part < 0 else part
@@ -357,7 +357,7 @@ def update(
 
 @compiled
 def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) -> Any:
-    """An update where a mask of the leading dimensions is true, with one value for all of them."""
+    """Updates where a mask of the leading dimensions is true, with one value for all."""
     aval = type_of(x)
     mask = broadcast_in_dim(mask, aval.shape, tuple(range(type_of(mask).ndim)))
     value = broadcasted(_converted(value, dtype), aval.shape)
@@ -366,9 +366,9 @@ def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) 
 
 
 def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
-    """The update by one boolean array whose values may be traced, or None for other indices.
+    """Updates by one boolean array, which may be traced; None for other indices.
 
-    With one value for all selected elements it is a `select`, without an index.
+    One value for all selected elements needs a `select` and no index.
     """
     if type(index) is tuple and len(index) == 1:
         index = index[0]
@@ -466,7 +466,7 @@ class AtIndex:
         return self._through_ones(values, "power", **options)
 
     def _through_ones(self, values: Any, operation: str, **options: Unpack[UpdateOptions]) -> Any:
-        """Division and power by the product of all values for an element: `multiply` into ones."""
+        """Divides or raises by the product of all values for an element: `multiply` into ones."""
         values = _value(values, operation)
         x, y = promoted(operation, *promote_operands(f".at[...].{operation}", self.array, values))
         aval = type_of(self.array)
@@ -504,8 +504,10 @@ class AtIndex:
     def _applied_again(
         self, func: Callable[[Any], Any], values: Any, most: int, **options: Unpack[UpdateOptions]
     ) -> Any:
-        """Applies `func` to the new values of elements that are named more than once (and at most
-        `most` times): every entry of an element computes its last value."""
+        """Applies `func` again for elements that occur several times, at most `most`.
+
+        Every entry of an element computes its last value.
+        """
         none = broadcast_in_dim(np.int32(0), type_of(self.array).shape, ())
         counts = AtIndex(AtIndex(none, self.index).add(1, **options), self.index)
         wrap = options.get("wrap_negative_indices", True)
@@ -592,7 +594,7 @@ def _fill(value: Any) -> Any:
 def take_with(
     x: Any, *arrays: Any, plan: IndexPlan, safe: bool, fill: tuple[type, Any], **options: Any
 ) -> Any:
-    """A read with options, as one executable; `fill` is (class, fill value)."""
+    """Reads with options, as one executable; `fill` is (class, fill value)."""
     y = take_static(x, plan)
     return gather_by(y, plan, arrays, safe=safe, fill_value=fill[1], **options)
 
@@ -605,7 +607,7 @@ def take(x: Any, encoded: Index, plan: IndexPlan, *, fill_value: Any, **options:
 
 
 def convert_for(values: Any, array: Any) -> Any:
-    """A value to be negated: Python numbers take the dtype of the array if they can."""
+    """Converts a value to be negated; Python numbers take the array's dtype if they can."""
     values = _value(values, "subtract")
     dtype = _common_dtype(type_of(array), values)
     return _converted(number_for(".at[...].subtract", values, dtype), dtype)

@@ -62,15 +62,15 @@ def average(
 
 
 def _along(w: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """Weights of the axes, in the order in which they are given, in the shape of the array."""
+    """Weights of the axes, in their order, in the shape of the array."""
     if w.shape == shape:
         return w
-    own = tuple(shape[d] for d in axes)
-    if w.shape != own:
+    axes_shape = tuple(shape[d] for d in axes)
+    if w.shape != axes_shape:
         raise WeftValueError(
             "the weights fit neither the array nor the axes",
             got=f"weights of shape {w.shape} for an array of shape {shape}, axes {axes}",
-            wanted=f"shape {shape}" + (f" or {own}" if own != shape else ""),
+            wanted=f"shape {shape}" + (f" or {axes_shape}" if axes_shape != shape else ""),
         )
     order = tuple(sorted(axes))
     return broadcast_in_dim(transpose(w, [axes.index(d) for d in order]), shape, order)

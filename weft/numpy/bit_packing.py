@@ -37,13 +37,13 @@ BitOrder = Annotated[str, Kind(_bit_order, "'big' or 'little'", ("text", 1))]
 
 
 def _places(shape: tuple[int, ...], bitorder: str) -> Any:
-    """The exponent of each bit along the last dimension, from 0 for the lowest."""
+    """The exponent of each bit along the last dimension; that of the lowest is 0."""
     place = broadcasted_iota(dtypes.uint8, shape, len(shape) - 1)
     return place if bitorder == "little" else np.uint8(7) - place
 
 
 def _in_length(x: Any, length: int) -> Any:
-    """The array with its last dimension cut off, or filled up with zeros."""
+    """Truncates the last dimension, or pads it with zeros."""
     missing = length - x.shape[-1]
     return pad(x, x.dtype.type(0), [(0, 0, 0)] * (x.ndim - 1) + [(0, missing, 0)])
 

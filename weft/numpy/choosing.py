@@ -83,7 +83,7 @@ def known(value: Any, fix: str) -> np.ndarray[Any, Any]:
 
 
 def chosen(condition: Any, x: Any, y: Any) -> Any:
-    """The elements of x where the condition holds, and of y elsewhere, in their common shape."""
+    """Selects x where the condition holds and y elsewhere, in their common shape."""
     shape = broadcast_shape("where", condition.shape, x.shape, y.shape)
     condition = boolean(condition)
     if condition.ndim:
@@ -195,9 +195,9 @@ def _nonzero(a: Operand, fill_value: FillValues, size: Length) -> tuple[Any, ...
 
 
 def flat_nonzero(mask: Any, size: int) -> tuple[Any, Any]:
-    """The first `size` positions where a mask of one dimension holds, and how many there are.
+    """The first `size` positions where a mask of one dimension holds, and their number.
 
-    The running count says where each such element's position goes; others are dropped.
+    A running count gives each of them its index in the result; others are dropped.
     """
     n = type_of(mask).shape[0]
     if n == 0:

@@ -42,7 +42,7 @@ Tolerance = Annotated[Any, dataclasses.replace(operand_kind, fixed=True)]
 
 
 def _near(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: bool) -> Any:
-    """Whether numbers are close, and whether random keys are equal."""
+    """Whether numbers are close, or random keys equal."""
     if dtypes.is_extended(a.dtype):
         return equal(a, b)
     dtype = inexact(a.dtype)
@@ -100,11 +100,11 @@ def allclose(
 
 @array_function
 def _equal_elements(a: Promoted, b: Promoted, equal_nan: Flag) -> Any:
-    """Whether all elements of two arrays are equal, whose shapes broadcast."""
-    found = equal(a, b)
+    """Whether all elements of two arrays that broadcast are equal."""
+    out = equal(a, b)
     if equal_nan and not dtypes.is_extended(a.dtype):
-        found = found | (isnan(a) & isnan(b))
-    return found.all()
+        out = out | (isnan(a) & isnan(b))
+    return out.all()
 
 
 # Arrays of different shapes need no common dtype to differ.

@@ -108,7 +108,7 @@ def array(
 
 
 def _check_same(found: Any, given: Any) -> None:
-    """Raises WeftValueError where the result is another array than the one given."""
+    """Raises WeftValueError if the result is not the given array."""
     if found is given or (type(given) in array_values and found is array_of_value(given)):
         return
     if config.lenient():
@@ -152,7 +152,7 @@ def asarray(
 
 
 def unlisted(value: Any) -> Any:
-    """A list or tuple as an array, and anything else as it is."""
+    """A list or tuple as an array; other values unchanged."""
     return asarray(value) if isinstance(value, (list, tuple)) else value
 
 
@@ -197,7 +197,7 @@ def _in_dtype(value: Any, dtype: Any) -> Any:
 
 
 def _numbers(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    """Python numbers as a NumPy array of a dtype. Raises OverflowError where one does not fit."""
+    """Python numbers as a NumPy array. Raises OverflowError if one does not fit."""
     if isinstance(value, np.generic):
         return cast_values(np.asarray(value), dtype)
     if dtype.kind in "iu" and isinstance(value, float):
@@ -249,7 +249,8 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
 
 
 def _unmade(item: Any) -> Any:
-    """A part of a list as an array, or if all integers its type: a wider dtype may hold them."""
+    """A part of a list as an array, or its type if all are integers, as a wider dtype may hold
+    them."""
     leaves: list[Any] = []
     if isinstance(item, (list, tuple)):
         _collect(item, leaves)
@@ -349,7 +350,7 @@ def _same_values(x: Any) -> Any:
 
 
 def _copied(x: Any) -> Any:
-    """A copy in a buffer of its own; a traced value has none."""
+    """A copy in another buffer; a traced value has no buffer."""
     return _same_values(x) if type(x) is Array and is_eager() else x
 
 
@@ -468,7 +469,7 @@ def _stored_order(x: np.ndarray[Any, Any], layout: Layout) -> Layout:
 
 
 def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = False) -> Any:
-    """An array of one concrete number, which is weakly typed in the dtype of a Python number."""
+    """An array of one concrete number, weakly typed if that is a Python number."""
     scalar = dtype.type(value)
     size = 1
     for length in shape:
@@ -499,7 +500,7 @@ def _float_or(dtype: Any, operation: str) -> Any:
 
 
 def _placed(found: Any, device: Any, out_sharding: Any = None) -> Any:
-    """The array on a device or in a sharding, which may be given by either name."""
+    """Places an array on a device or in a sharding, given by either name."""
     if device is None:
         device = out_sharding
     elif out_sharding is not None:
@@ -609,7 +610,7 @@ def _like(a: Any, dtype: Any, shape: Any, operation: str) -> tuple[tuple[int, ..
 
 
 def _placed_like(a: Any, made: Array, device: Any, out_sharding: Any) -> Array:
-    """An array where it is to lie: where it is said, or else where `a` is committed to."""
+    """Places an array as asked for, or where `a` is committed to."""
     said = device is not None or out_sharding is not None
     return _placed(made, device if said else place_of(a, made), out_sharding)
 

@@ -33,7 +33,7 @@ from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, convert, operands
 from weft.numpy.choosing import known, nonzero
 from weft.numpy.joining import static_array
-from weft.numpy.manipulation import cycled
+from weft.numpy.manipulation import repeat_to_length
 from weft.numpy.taking import NotInplace, Positions, wrapped
 from weft.ops.elementwise.arithmetic import div, rem
 from weft.ops.elementwise.arithmetic import max as larger
@@ -161,7 +161,7 @@ def fill_diagonal(
     if wrap and a.ndim == 2 and a.shape[0] > a.shape[1]:
         step = a.shape[1] + 1
         places = broadcasted_iota(INT32, (a.size,), 0).reshape(a.shape)
-        repeated = cycled(values, -(-a.size // step))
+        repeated = repeat_to_length(values, -(-a.size // step))
         spread = pad(repeated, a.dtype.type(0), [(0, step - 1, step - 1)])
         spread = slice_in_dim(spread, 0, a.size).reshape(a.shape)
         return select(rem(places, INT32.type(step)) == INT32.type(0), spread, a)
@@ -169,7 +169,7 @@ def fill_diagonal(
     return scatter(
         a,
         broadcasted_iota(INT32, (size, a.ndim), 0),
-        cycled(values, size) if values.size > 1 else broadcasted(values, (size,)),
+        repeat_to_length(values, size) if values.size > 1 else broadcasted(values, (size,)),
         ScatterDimensionNumbers((), dims, dims),
         indices_are_sorted=True,
         unique_indices=True,
@@ -356,8 +356,8 @@ def unravel_index(indices: Positions, shape: Shape) -> tuple[Array, ...]:
     >>> jnp.unravel_index(jnp.array([5, 1]), (2, 3))
     (Array([1, 0], dtype=int32), Array([2, 1], dtype=int32))
     """
-    given = indices.dtype
-    dtype = given if given.itemsize >= 4 else INT32
+    index_dtype = indices.dtype
+    dtype = index_dtype if index_dtype.itemsize >= 4 else INT32
     zero, size = dtype.type(0), prod(shape)
     rest = convert(indices, dtype)
     if dtype in dtypes.SIGNED:
@@ -366,7 +366,7 @@ def unravel_index(indices: Positions, shape: Shape) -> tuple[Array, ...]:
     out = []
     for d in range(len(shape)):
         step = dtype.type(max(1, prod(shape[d + 1 :])))
-        out.append(convert(div(rest, step), given))
+        out.append(convert(div(rest, step), index_dtype))
         rest = rem(rest, step)
     return tuple(out)
 
@@ -395,9 +395,9 @@ def ravel_multi_index(
         if index.dtype not in dtypes.INTEGER:
             raise WeftTypeError("positions are integers", got=str(index.type))
         if mode == "raise":
-            found = static_array(index, "multi_index (with mode 'raise')")
-            if found.size and (found.min() < 0 or found.max() >= size):
-                got = f"{found.min()} to {found.max()}"
+            values = static_array(index, "multi_index (with mode 'raise')")
+            if values.size and (values.min() < 0 or values.max() >= size):
+                got = f"{values.min()} to {values.max()}"
                 wanted = f"0 to {size - 1}"
                 raise WeftValueError("a position is out of bounds", got=got, wanted=wanted)
     return _ravel_index(multi_index, dims, mode, order, dtype)

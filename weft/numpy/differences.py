@@ -290,7 +290,7 @@ def gradient(f: Operand, *varargs: Steps, axis: Axes = None, edge_order: EdgeOrd
 
 @custom_jvp
 def _finite(x: Any) -> Any:
-    """Numbers, with 0 for infinities and NaN, and with the derivative 1 there, too."""
+    """Replaces infinities and NaN by 0, with derivative 1 there too."""
     return select(is_finite(x), x, zeros_like_array(x))
 
 
@@ -330,7 +330,8 @@ def trapezoid(y: Promoted, x: Promoted | None = None, dx: Step = 1.0, axis: OneA
 
 
 def _convolution(a: Any, v: Any, mode: str, turned: bool, precision: Any, preferred: Any) -> Any:
-    """One-dimensional convolution; a correlation has the second operand conjugated, not turned."""
+    """One-dimensional convolution; a correlation conjugates the second operand instead of reversing
+    it."""
     if turned and v.dtype in dtypes.COMPLEX:
         v = v.conj()
     swap = a.size < v.size

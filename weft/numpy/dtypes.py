@@ -104,8 +104,8 @@ def _made(kind: type[ScalarType], name: str, dtype: Any) -> ScalarType:
 
 
 def _scalar(name: str) -> ScalarType:
-    found = dtypes.parse(name.rstrip("_"))
-    return _made(ScalarType, found.name, found)
+    dtype = dtypes.parse(name.rstrip("_"))
+    return _made(ScalarType, dtype.name, dtype)
 
 
 bool_ = _scalar("bool_")

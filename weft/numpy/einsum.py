@@ -53,14 +53,14 @@ def _wrong(message: str, subscripts: Any) -> WeftValueError:
     return WeftValueError(message, got=repr(subscripts), wanted=wanted)
 
 
-def _in_text(*values: Any) -> tuple[Any, ...]:
-    """The arguments of einsum(x, [0, 1], y, [1, 2], [0, 2]) with subscripts in front."""
+def _put_subscripts_first(*values: Any) -> tuple[Any, ...]:
+    """Puts the subscripts of einsum(x, [0, 1], y, [1, 2], [0, 2]) first."""
     result = values[-1:] if len(values) % 2 else ()
-    return (_text([*values[1::2], *result], bool(result)), *values[:-1:2])
+    return (_write_subscripts([*values[1::2], *result], bool(result)), *values[:-1:2])
 
 
-def _text(terms: Sequence[Any], with_result: bool) -> str:
-    """Subscripts from terms, the last of which may be the result.
+def _write_subscripts(terms: Sequence[Any], with_result: bool) -> str:
+    """Writes terms, the last of which may be the result, as subscripts.
 
     Labels are the numbers of letters, or any values that can be ordered.
     """
@@ -78,8 +78,8 @@ def _text(terms: Sequence[Any], with_result: bool) -> str:
     return "->".join([",".join(texts[:-1]), texts[-1]]) if with_result else ",".join(texts)
 
 
-def _in_letters(subscripts: str) -> str:
-    """Subscripts with letters in place of other characters, which JAX takes as labels, too."""
+def _to_letters(subscripts: str) -> str:
+    """Replaces other characters of subscripts, which JAX takes as labels too, by letters."""
     text = subscripts.replace(" ", "")
     others = set(text.replace("...", "").replace("->", "").replace(",", "")) - set(_LETTERS)
     if not others or not others.isdisjoint(".->"):
@@ -87,11 +87,11 @@ def _in_letters(subscripts: str) -> str:
     inputs, arrow, output = text.partition("->")
     pieces = [term.split("...") for term in (*inputs.split(","), *([output] if arrow else []))]
     terms = [[*first, *[c for rest in more for c in (..., *rest)]] for first, *more in pieces]
-    return _text(terms, bool(arrow))
+    return _write_subscripts(terms, bool(arrow))
 
 
 def _subscripts(value: Any, call: Arguments) -> str:
-    return _in_letters(value) if config.lenient() else value
+    return _to_letters(value) if config.lenient() else value
 
 
 def _order(value: Any, call: Arguments) -> Any:
@@ -182,7 +182,7 @@ def _check_lengths(
 def contraction_order(
     terms: tuple[str, ...], out: str, shapes: tuple[tuple[int, ...], ...], optimize: Any
 ) -> tuple[tuple[int, ...], ...]:
-    """Which operands are contracted together, step by step; results go to the end of the list."""
+    """The operands to contract in each step; results go to the end of the list."""
     if len(terms) < 3:
         return (tuple(range(len(terms))),)
     method = {True: "optimal" if len(terms) < 6 else "auto", False: None}.get(optimize, optimize)
@@ -208,14 +208,14 @@ def without_repeats(x: Any, labels: str) -> tuple[Any, str]:
 
 
 def _diagonal_of(x: Any, i: int, j: int) -> Any:
-    """The elements with equal positions in dimensions i and j, of which j is dropped."""
+    """The diagonal of dimensions i and j, of which j is dropped."""
     of = type_of(x)
     rows, columns = (broadcasted_iota("int32", of.shape, d) for d in (i, j))
     zero = broadcast_in_dim(of.dtype.type(0), of.shape, ())
-    return _summed(select(rows == columns, x, zero), (j,))
+    return _sum(select(rows == columns, x, zero), (j,))
 
 
-def _summed(x: Any, axes: tuple[int, ...]) -> Any:
+def _sum(x: Any, axes: tuple[int, ...]) -> Any:
     if not axes:
         return x
     if type_of(x).dtype == dtypes.bool_:
@@ -226,7 +226,7 @@ def _summed(x: Any, axes: tuple[int, ...]) -> Any:
 def sum_out(x: Any, labels: str, keep: set[str]) -> tuple[Any, str]:
     """Sums over the labels that are not in `keep`."""
     axes = tuple(i for i, label in enumerate(labels) if label not in keep)
-    return _summed(x, axes), "".join(c for c in labels if c in keep)
+    return _sum(x, axes), "".join(c for c in labels if c in keep)
 
 
 def contract_pair(
@@ -239,9 +239,9 @@ def contract_pair(
     preferred: Any,
     multiply: Callable[..., Any] = dot_general,
 ) -> tuple[Any, str]:
-    """Multiplies two operands and sums over the shared labels that are not kept.
+    """Multiplies two operands and sums over their shared labels outside of `keep`.
 
-    `multiply` takes what `dot_general` takes.
+    `multiply` takes the arguments of `dot_general`.
     """
     x, left = sum_out(x, left, keep | set(right))
     y, right = sum_out(y, right, keep | set(left))
@@ -272,18 +272,18 @@ def _drop_ones(x: Any, left: str, y: Any, right: str) -> tuple[Any, str]:
 
 
 class _SumOfProducts(ArrayFunction):
-    """A function of subscripts and operands, also called as f(x, [0, 1], y, [1, 2])."""
+    """A function of subscripts and operands that may also be called as f(x, [0, 1], y, [1, 2])."""
 
     def _called(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args and not isinstance(args[0], str):
-            return self(*_in_text(*args), **kwargs)
+            return self(*_put_subscripts_first(*args), **kwargs)
         if kwargs.get("_dot_general") is not None:  # A function of the user's is called each time.
             return self._run(self._taken(args, kwargs))
         return super()._called(trace, args, kwargs)
 
 
-def _of_subscripts(**how: Any) -> Callable[[F], F]:
-    return lambda body: _SumOfProducts(body, **how)  # type: ignore[return-value]
+def _of_subscripts(**options: Any) -> Callable[[F], F]:
+    return lambda body: _SumOfProducts(body, **options)  # type: ignore[return-value]
 
 
 @_of_subscripts()
@@ -325,16 +325,16 @@ def einsum(
     terms, result = parse(subscripts, shapes)
     work = [without_repeats(x, labels) for x, labels in zip(operands, terms, strict=True)]
     for step in contraction_order(terms, result, shapes, optimize):
-        taken = [work[i] for i in step]
+        pair = [work[i] for i in step]
         work = [w for i, w in enumerate(work) if i not in step]
         later = set(result).union(*(labels for _, labels in work))
-        x, left = taken[0]
-        if len(taken) == 1:
+        x, left = pair[0]
+        if len(pair) == 1:
             x, left = sum_out(x, left, later)
-        for n, (y, right) in enumerate(taken[1:], 1):
-            keep = later.union(*(labels for _, labels in taken[n + 1 :]))
-            how = precision, preferred_element_type, _dot_general or dot_general
-            x, left = contract_pair(x, left, y, right, keep, *how)
+        for n, (y, right) in enumerate(pair[1:], 1):
+            keep = later.union(*(labels for _, labels in pair[n + 1 :]))
+            settings = precision, preferred_element_type, _dot_general or dot_general
+            x, left = contract_pair(x, left, y, right, keep, *settings)
         work.append((x, left))
     ((x, left),) = work
     x = transpose(x, [left.index(c) for c in result])

@@ -93,16 +93,16 @@ log1p: UnaryUfunc = _real_or_complex(
 
 @array_function
 def _complex_log2(x: Prepared) -> Any:
-    return _scaled(lax.log(x), 1 / math.log(2))
+    return _scale_parts(lax.log(x), 1 / math.log(2))
 
 
 @array_function
 def _complex_log10(x: Prepared) -> Any:
-    return _scaled(lax.log(x), 1 / math.log(10))
+    return _scale_parts(lax.log(x), 1 / math.log(10))
 
 
-def _scaled(x: Any, number: float) -> Any:
-    """Both parts times a number; among complex numbers an infinite part makes the other NaN."""
+def _scale_parts(x: Any, number: float) -> Any:
+    """Multiplies both parts by a number: a complex product would turn an infinite part into NaN."""
     return parts.complex(*[part * number for part in (x.real, x.imag)])
 
 
@@ -162,7 +162,7 @@ def _logaddexp(x: Prepared, y: Prepared) -> Any:
 @array_function
 def _logaddexp2(x: Prepared, y: Prepared) -> Any:
     ln2 = math.log(2.0)
-    return _scaled(_complex_logaddexp(_scaled(x, ln2), _scaled(y, ln2)), 1.0 / ln2)
+    return _scale_parts(_complex_logaddexp(_scale_parts(x, ln2), _scale_parts(y, ln2)), 1.0 / ln2)
 
 
 logaddexp: BinaryUfunc = binary_ufunc(
@@ -395,7 +395,7 @@ def _sinc(x: Prepared) -> Any:
 
 
 def _sine_of_pi(x: Any) -> Any:
-    """sin(pi x), by the distance from the nearest integer, which is exact where pi x is not."""
+    """sin(pi x), from the distance to the nearest integer, which is exact where pi x is not."""
     nearest = stop_gradient(round(x.real, RoundingMethod.TO_NEAREST_EVEN))
     half = nearest * 0.5
     odd = half != floor(half)

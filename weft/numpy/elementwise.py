@@ -57,17 +57,17 @@ def constant(value: Any, like: Any) -> Any:
 
 
 def filled(value: Any, like: Any) -> Any:
-    """A number everywhere in the shape and dtype of another value, for the branches of `select`."""
-    return _repeated(constant(value, like), type_of(like).shape)
+    """A number in the shape and dtype of another value, for the branches of `select`."""
+    return _broadcast_scalar(constant(value, like), type_of(like).shape)
 
 
 def together(x: Any, y: Any) -> tuple[Any, Any]:
-    """Two operands in one shape, where one of them may have no dimensions."""
+    """Broadcasts two operands to one shape; one of them may have no dimensions."""
     shape = type_of(x).shape or type_of(y).shape
-    return _repeated(x, shape), _repeated(y, shape)
+    return _broadcast_scalar(x, shape), _broadcast_scalar(y, shape)
 
 
-def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
+def _broadcast_scalar(x: Any, shape: tuple[int, ...]) -> Any:
     return x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
 
 
@@ -187,7 +187,7 @@ sign: UnaryUfunc = unary_ufunc(
 
 @array_function
 def _complex_before(x: Prepared, y: Prepared) -> Any:
-    """Whether x comes before y: by real part, and where those are equal by imaginary part."""
+    """Whether x precedes y, by real part and then by imaginary part."""
     x, y = together(x, y)
     real_x, real_y = x.real, y.real
     tie = (real_x == real_y) & (x.imag < y.imag)
@@ -240,15 +240,15 @@ minimum: BinaryUfunc = binary_ufunc(
 @array_function
 def _fmax(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
-    found = select(x != x, y, maximum(x, y))
-    return select(y != y, x, found)
+    larger = select(x != x, y, maximum(x, y))
+    return select(y != y, x, larger)
 
 
 @array_function
 def _fmin(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
-    found = select(x != x, y, minimum(x, y))
-    return select(y != y, x, found)
+    smaller = select(x != x, y, minimum(x, y))
+    return select(y != y, x, smaller)
 
 
 fmax: BinaryUfunc = binary_ufunc(
@@ -274,12 +274,12 @@ fmin: BinaryUfunc = binary_ufunc(
 
 
 def _nonzero_divisor(y: Any) -> Any:
-    """The divisor, 1 where it is 0: the remainder by zero of an integer is 0, as in NumPy."""
+    """The divisor, with 1 for 0: as in NumPy, an integer's remainder by zero is 0."""
     return select(y == 0, filled(1, y), y)
 
 
-def _with_sign(remainder: Any, y: Any) -> Any:
-    """A remainder moved by the divisor where their signs differ."""
+def _match_sign(remainder: Any, y: Any) -> Any:
+    """Adds the divisor to a remainder of the opposite sign."""
     adjust = ((remainder < 0) != (y < 0)) & (remainder != 0)
     return select(adjust, remainder + y, remainder)
 
@@ -287,7 +287,7 @@ def _with_sign(remainder: Any, y: Any) -> Any:
 @array_function
 def _mod_signed(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
-    return _with_sign(lax.rem(x, _nonzero_divisor(y)), y)
+    return _match_sign(lax.rem(x, _nonzero_divisor(y)), y)
 
 
 @array_function
@@ -299,7 +299,7 @@ def _rem_integer(x: Prepared, y: Prepared) -> Any:
 @array_function
 def _mod_floating(x: Prepared, y: Prepared) -> Any:
     x, y = together(x, y)
-    return _with_sign(lax.rem(x, y), y)
+    return _match_sign(lax.rem(x, y), y)
 
 
 @array_function
@@ -378,7 +378,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Any, Any]:
 
 @array_function
 def _power_of_integers(x: Prepared, y: Prepared) -> Any:
-    """Repeated squaring modulo 2**bits; for negative exponents the exact value rounded to zero."""
+    """Integer powers modulo 2**bits; negative exponents round the exact value to zero."""
     x, y = together(x, y)
     result = _wrapped_power(x, y)
     if not _signed(y):
@@ -394,10 +394,10 @@ def _power_of_integers(x: Prepared, y: Prepared) -> Any:
 def _wrapped_power(x: Any, y: Any) -> Any:
     """The power for exponents that are not negative, modulo 2**n for n bits.
 
-    The lowest k bits of the exponent by repeated squaring. For odd x, b = x**(2**k) is 1 + d with a
-    d that 2**(k + 2) divides (Knuth, The Art of Computer Programming 2, section 3.2.1.2), so that
-    of the binomial series of b**h all but the first four terms vanish, where h is the rest of the
-    exponent. The powers of an even x vanish themselves where there is such a rest.
+    The lowest k bits of the exponent by repeated squaring. For odd x, b = x**(2**k) is 1 + d, where
+    2**(k + 2) divides d (Knuth, The Art of Computer Programming 2, section 3.2.1.2). So of the
+    binomial series of b**h, where h is the rest of the exponent, all but the first four terms
+    vanish. The powers of an even x vanish if h is not 0.
     """
     if _signed(y):
         y = lax.max(y, constant(0, y))
@@ -481,7 +481,7 @@ def power(x1: Any, x2: Any, /) -> Any:
 
 
 def power_operator(x1: Any, x2: Any, /) -> Any:
-    """`power` as an operator: returns NotImplemented for an operand that it does not know."""
+    """`power` as an operator: returns NotImplemented for operands of other classes."""
     if _is_static(x1, x2):
         return _static_power(int(x2))(x1)
     return _power_operator(x1, x2)

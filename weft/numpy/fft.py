@@ -48,7 +48,7 @@ _AT_ONCE = 3
 
 
 def _numbers(real: bool) -> Kind:
-    """The kind of an operand; real: whether complex numbers are refused."""
+    """The kind of an operand; real: refuses complex numbers."""
 
     def take(value: Any, call: Arguments) -> Any:
         operation, argument = call.operation, call.name
@@ -96,7 +96,7 @@ def _norm(value: Any, call: Arguments) -> str:
 
 
 def _axes(several: int | None) -> Kind:
-    """The kind of axes, or None for all; several: how many the function takes; None: any number."""
+    """The kind of axes, or None for all; several: the number of axes, None for any."""
 
     def take(value: Any, call: Arguments) -> tuple[int, ...]:
         if not isinstance(value, Sequence) and getattr(value, "ndim", 0) != 1:
@@ -188,7 +188,7 @@ Place = Annotated[Any, Kind(lambda value, call: value, "a device or a sharding")
 
 
 def default_length(a: Any, axis: int, halved: bool = False) -> int:
-    """The length of a transform where none is given. Raises WeftValueError if that is 0."""
+    """The length of a transform if none is given. Raises WeftValueError if it is 0."""
     size = a.shape[axis]
     out = 2 * (size - 1) if halved else size
     if out < 1:
@@ -202,20 +202,20 @@ def default_length(a: Any, axis: int, halved: bool = False) -> int:
 
 
 def chosen_axes(a: Any, s: Any, axes: Any) -> tuple[int, ...]:
-    """The axes of a transform: those that are given, or the last ones of the lengths, or all."""
+    """The axes of a transform: `axes`, or as many last ones as there are lengths, or all."""
     first = 0 if s is None else a.ndim - len(s)
     return tuple(range(first, a.ndim)) if axes is None else axes
 
 
-def _along(x: Any, kind: str, axes: Sequence[int], lengths: Sequence[int]) -> Any:
-    """`ops.fft` over at most three axes, which need not be the last."""
+def _transform_three(x: Any, kind: str, axes: Sequence[int], lengths: Sequence[int]) -> Any:
+    """`ops.fft` over at most three axes in any position."""
     order = [d for d in range(x.ndim) if d not in axes] + list(axes)
     moved = fft_operation(transpose(x, order), kind, tuple(lengths))
     return transpose(moved, [order.index(d) for d in range(x.ndim)])
 
 
-def resized(x: Any, axes: Sequence[int], sizes: Sequence[int]) -> Any:
-    """Zeros added behind, or elements dropped, to the given lengths."""
+def resize_axes(x: Any, axes: Sequence[int], sizes: Sequence[int]) -> Any:
+    """Pads axes with zeros or truncates them, to the given lengths."""
     padding = [(0, 0, 0)] * x.ndim
     for axis, size in zip(axes, sizes, strict=True):
         padding[axis] = (0, size - x.shape[axis], 0)
@@ -229,34 +229,36 @@ def _factor(kind: str, norm: str, size: int) -> float:
     return root if kind in ("IFFT", "IRFFT") else 1.0 / root
 
 
-def _transformed(
+def _transform(
     kind: str, a: Any, axes: tuple[int, ...], lengths: tuple[int, ...], norm: str
 ) -> Any:
-    """The transform over the axes, of which the last is the halved one in the real kinds."""
+    """Transforms the axes; the real kinds halve the last one."""
     dtype = computing_dtype(a.dtype)
     x = a.astype(dtype if kind == "RFFT" else dtypes.to_complex(dtype))
     if not axes:
         return x
     last = lengths[-1] // 2 + 1 if kind == "IRFFT" else lengths[-1]
-    x = resized(x, axes, (*lengths[:-1], last))
+    x = resize_axes(x, axes, (*lengths[:-1], last))
     # The real kinds halve one axis: the others are transformed after RFFT, and before IRFFT.
     ends = range(len(axes), 0, -_AT_ONCE)
     parts = [slice(max(end - _AT_ONCE, 0), end) for end in ends]
     kinds = [kind] + [kind.replace("RFFT", "FFT")] * (len(parts) - 1)
     steps = list(zip(kinds, parts, strict=True))
     for each, part in reversed(steps) if kind == "IRFFT" else steps:
-        x = _along(x, each, axes[part], lengths[part])
+        x = _transform_three(x, each, axes[part], lengths[part])
     factor = _factor(kind, norm, prod(lengths))
     return x if factor == 1 else x * factor
 
 
-def _one(kind: str, a: Any, n: int | None, axis: int, norm: str) -> Any:
+def _transform_1d(kind: str, a: Any, n: int | None, axis: int, norm: str) -> Any:
     """A transform over one axis."""
     length = default_length(a, axis, kind == "IRFFT") if n is None else n
-    return _transformed(kind, a, (axis,), (length,), norm)
+    return _transform(kind, a, (axis,), (length,), norm)
 
 
-def _several(kind: str, a: Any, s: Any, axes: Any, norm: str, several: int | None = None) -> Any:
+def _transform_nd(
+    kind: str, a: Any, s: Any, axes: Any, norm: str, several: int | None = None
+) -> Any:
     """A transform over several axes."""
     axes = chosen_axes(a, s, axes)
     if several is not None and len(axes) != several:
@@ -277,7 +279,7 @@ def _several(kind: str, a: Any, s: Any, axes: Any, norm: str, several: int | Non
     if s is None:
         halved = axes[-1] if kind == "IRFFT" else None
         s = tuple([default_length(a, axis, axis == halved) for axis in axes])
-    return _transformed(kind, a, axes, s, norm)
+    return _transform(kind, a, axes, s, norm)
 
 
 @array_function
@@ -294,7 +296,7 @@ def fft(a: Numbers, n: Points | None = None, axis: OneAxis = -1, norm: Norm = No
     >>> jnp.fft.fft(jnp.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
-    return _one("FFT", a, n, axis, norm)
+    return _transform_1d("FFT", a, n, axis, norm)
 
 
 @array_function
@@ -304,7 +306,7 @@ def ifft(a: Numbers, n: Points | None = None, axis: OneAxis = -1, norm: Norm = N
     >>> jnp.fft.ifft(jnp.array([4.0, 0.0]))
     Array([2.+0.j, 2.+0.j], dtype=complex64)
     """
-    return _one("IFFT", a, n, axis, norm)
+    return _transform_1d("IFFT", a, n, axis, norm)
 
 
 @array_function
@@ -317,7 +319,7 @@ def rfft(a: Real, n: Points | None = None, axis: OneAxis = -1, norm: Norm = None
     >>> jnp.fft.rfft(jnp.array([1.0, 2.0, 3.0, 4.0]))
     Array([10.+0.j, -2.+2.j, -2.+0.j], dtype=complex64)
     """
-    return _one("RFFT", a, n, axis, norm)
+    return _transform_1d("RFFT", a, n, axis, norm)
 
 
 @array_function
@@ -330,7 +332,7 @@ def irfft(a: Numbers, n: Points | None = None, axis: OneAxis = -1, norm: Norm = 
     >>> jnp.fft.irfft(jnp.array([10, -2 + 2j, -2]))
     Array([1., 2., 3., 4.], dtype=float32)
     """
-    return _one("IRFFT", a, n, axis, norm)
+    return _transform_1d("IRFFT", a, n, axis, norm)
 
 
 _OPPOSITE = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
@@ -346,7 +348,7 @@ def hfft(a: Numbers, n: Points | None = None, axis: OneAxis = -1, norm: Norm = N
     >>> jnp.fft.hfft(jnp.array([1.0, 2.0, 3.0]))
     Array([ 8., -2.,  0., -2.], dtype=float32)
     """
-    return _one("IRFFT", a.conj(), n, axis, _OPPOSITE[norm])
+    return _transform_1d("IRFFT", a.conj(), n, axis, _OPPOSITE[norm])
 
 
 @array_function
@@ -356,7 +358,7 @@ def ihfft(a: Real, n: Points | None = None, axis: OneAxis = -1, norm: Norm = Non
     >>> jnp.fft.ihfft(jnp.array([8.0, -2.0, 0.0, -2.0])).real
     Array([1., 2., 3.], dtype=float32)
     """
-    return _one("RFFT", a, n, axis, _OPPOSITE[norm]).conj()
+    return _transform_1d("RFFT", a, n, axis, _OPPOSITE[norm]).conj()
 
 
 @array_function
@@ -373,7 +375,7 @@ def fftn(a: Numbers, s: Sizes = None, axes: AnyAxes = None, norm: Norm = None) -
     Array([[10., -2.],
            [-4.,  0.]], dtype=float32)
     """
-    return _several("FFT", a, s, axes, norm)
+    return _transform_nd("FFT", a, s, axes, norm)
 
 
 @array_function
@@ -384,7 +386,7 @@ def ifftn(a: Numbers, s: Sizes = None, axes: AnyAxes = None, norm: Norm = None) 
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    return _several("IFFT", a, s, axes, norm)
+    return _transform_nd("IFFT", a, s, axes, norm)
 
 
 @array_function
@@ -397,7 +399,7 @@ def rfftn(a: Real, s: Sizes = None, axes: AnyAxes = None, norm: Norm = None) -> 
     Array([[4.+0.j, 0.+0.j],
            [0.+0.j, 0.+0.j]], dtype=complex64)
     """
-    return _several("RFFT", a, s, axes, norm)
+    return _transform_nd("RFFT", a, s, axes, norm)
 
 
 @array_function
@@ -410,7 +412,7 @@ def irfftn(a: Numbers, s: Sizes = None, axes: AnyAxes = None, norm: Norm = None)
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    return _several("IRFFT", a, s, axes, norm)
+    return _transform_nd("IRFFT", a, s, axes, norm)
 
 
 @array_function
@@ -421,7 +423,7 @@ def fft2(a: Numbers, s: TwoSizes = None, axes: TwoAxes = (-2, -1), norm: Norm = 
     Array([[4.+0.j, 0.+0.j],
            [0.+0.j, 0.+0.j]], dtype=complex64)
     """
-    return _several("FFT", a, s, axes, norm, 2)
+    return _transform_nd("FFT", a, s, axes, norm, 2)
 
 
 @array_function
@@ -432,7 +434,7 @@ def ifft2(a: Numbers, s: TwoSizes = None, axes: TwoAxes = (-2, -1), norm: Norm =
     Array([[1.+0.j, 1.+0.j],
            [1.+0.j, 1.+0.j]], dtype=complex64)
     """
-    return _several("IFFT", a, s, axes, norm, 2)
+    return _transform_nd("IFFT", a, s, axes, norm, 2)
 
 
 @array_function
@@ -443,7 +445,7 @@ def rfft2(a: Real, s: TwoSizes = None, axes: TwoAxes = (-2, -1), norm: Norm = No
     Array([[4.+0.j, 0.+0.j],
            [0.+0.j, 0.+0.j]], dtype=complex64)
     """
-    return _several("RFFT", a, s, axes, norm, 2)
+    return _transform_nd("RFFT", a, s, axes, norm, 2)
 
 
 @array_function
@@ -454,7 +456,7 @@ def irfft2(a: Numbers, s: TwoSizes = None, axes: TwoAxes = (-2, -1), norm: Norm 
     Array([[1., 1.],
            [1., 1.]], dtype=float32)
     """
-    return _several("IRFFT", a, s, axes, norm, 2)
+    return _transform_nd("IRFFT", a, s, axes, norm, 2)
 
 
 # ---- frequencies ---------------------------------------------------------------------------------
@@ -508,7 +510,7 @@ def rfftfreq(
     return _frequencies(n, d, dtype, device, True)
 
 
-def _shifted(x: Any, axes: tuple[int, ...], by: Callable[[int], int]) -> Any:
+def _shift(x: Any, axes: tuple[int, ...], by: Callable[[int], int]) -> Any:
     return roll(x, [by(x.shape[axis]) for axis in axes], axes) if axes else x
 
 
@@ -521,7 +523,7 @@ def fftshift(x: Operand, axes: Axes = None) -> Array:
     >>> jnp.fft.fftshift(jnp.fft.fftfreq(4, 0.25))
     Array([-2., -1.,  0.,  1.], dtype=float32)
     """
-    return _shifted(x, axes, lambda size: size // 2)
+    return _shift(x, axes, lambda size: size // 2)
 
 
 @array_function
@@ -531,4 +533,4 @@ def ifftshift(x: Operand, axes: Axes = None) -> Array:
     >>> jnp.fft.ifftshift(jnp.array([-1, 0, 1]))
     Array([ 0,  1, -1], dtype=int32)
     """
-    return _shifted(x, axes, lambda size: -(size // 2))
+    return _shift(x, axes, lambda size: -(size // 2))

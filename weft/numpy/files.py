@@ -23,7 +23,7 @@ File = str | os.PathLike[str] | IO[bytes]
 
 
 def _on_host(operation: str, value: Any, argument: str) -> np.ndarray[Any, Any]:
-    """An argument as a NumPy array of a dtype that NumPy's files know."""
+    """Converts an argument to a NumPy array of a dtype that NumPy's files support."""
     try:
         found = np.asarray(asarray(value))
     except (TypeError, ValueError):
@@ -98,7 +98,7 @@ def savez_compressed(file: File, *args: Any, allow_pickle: bool = True, **kwds: 
 def _to_write(
     operation: str, args: Sequence[Any], kwds: dict[str, Any]
 ) -> tuple[list[np.ndarray[Any, Any]], dict[str, np.ndarray[Any, Any]]]:
-    """The arrays of a file on the host. Raises WeftValueError where two have one name."""
+    """The arrays of a file, on the host. Raises WeftValueError if two have one name."""
     places = [_on_host(operation, x, f"argument {i}") for i, x in enumerate(args)]
     named = {key: _on_host(operation, x, key) for key, x in kwds.items()}
     taken = [f"arr_{i}" for i in range(len(places)) if f"arr_{i}" in named]
@@ -140,15 +140,15 @@ def load(
             fix = f"read it with NumPy: numpy.load(file, {name}={value!r:.40})"
             raise not_taken("load", name, value, why, fix, None if name == "mmap_mode" else False)
     try:
-        found = np.load(file, allow_pickle=False, max_header_size=max_header_size)
+        content = np.load(file, allow_pickle=False, max_header_size=max_header_size)
     except (ValueError, EOFError) as error:
         message = f"load: the file is not in NumPy's format ({str(error)[:80]})"
         wanted = "a file that save, savez or NumPy wrote"
         raise refusal(WeftValueError, message, "load", f"{file!r:.80}", wanted) from None
-    if isinstance(found, np.ndarray):
-        return _array_of(found)
-    with found:
-        return {name: _array_of(found[name]) for name in found.files}
+    if isinstance(content, np.ndarray):
+        return _array_of(content)
+    with content:
+        return {name: _array_of(content[name]) for name in content.files}
 
 
 def _array_of(value: np.ndarray[Any, Any]) -> Any:

@@ -31,7 +31,7 @@ _BOUNDS = frozenset({int, type(None)})
 
 @compiled
 def take_window(x: Any, *starts: Any, dims: Any, sizes: Any, shape: Any) -> Any:
-    """A window of static sizes, whose start in some dimensions is an operand."""
+    """A window of static sizes, whose start may be an operand in some dimensions."""
     begin: list[Any] = [np.int32(0)] * len(sizes)
     for dim, start in zip(dims, starts, strict=True):
         begin[dim] = start
@@ -51,7 +51,7 @@ _starts = BoundedCache(10_000)
 
 
 def start_array(value: int) -> Array:
-    """The start of a window as a cached array: loops over windows use the same ones again."""
+    """A cached array of a window's start, since loops use the same starts again."""
     found: Array | None = _starts.get(value)
     if found is None:
         dtype = np.dtype(np.int32 if value < 2**31 else np.int64)
@@ -60,7 +60,7 @@ def start_array(value: int) -> Array:
 
 
 def _static_call(x: Array, plan: IndexPlan) -> tuple[Run, list[Any]]:
-    """The `Run` of a static index for arrays like `x`, and its operands besides the array."""
+    """The `Run` of a static index, and its operands besides the array."""
     if plan.unit and not plan.whole:
         # The start is an operand, so that a loop over windows compiles once.
         dims = tuple(d for d, size in enumerate(plan.sliced_shape()) if size != x.shape[d])
@@ -101,8 +101,11 @@ def getitem(x: Any, index: Any) -> Any:
 
 
 def _bounds(part: slice) -> tuple[Any, Any, Any]:
-    """The bounds and the step of a slice. Raises TypeError unless they are integers or None: as
-    keys 1, 1.0 and True are equal, and only the first of them is a bound."""
+    """The bounds and the step of a slice.
+
+    Raises TypeError unless they are integers or None: as keys 1, 1.0 and True are equal, and only
+    the first is a bound.
+    """
     start, stop, step = part.start, part.stop, part.step
     if type(start) in _BOUNDS and type(stop) in _BOUNDS and type(step) in _BOUNDS:
         return start, stop, step
@@ -147,7 +150,7 @@ def _getitem_eagerly(x: Array, index: Any) -> Any:
 
 
 def _remembered(x: Array, index: Any) -> Any:
-    """The key under which `getitem` looks a static index up, or None for other indices."""
+    """The key of a static index in the cache of `getitem`, or None for other indices."""
     try:
         if type(index) is int:
             key: Any = (x.signature, index)
@@ -163,7 +166,7 @@ def _remembered(x: Array, index: Any) -> Any:
 
 
 def _is_mask(index: Any, x: Array) -> bool:
-    """Whether an index is one boolean array that stands for the leading dimensions of `x`."""
+    """Whether an index is one boolean array over the leading dimensions of `x`."""
     if type(index) not in (Array, np.ndarray) or index.dtype != np.bool_ or not index.ndim:
         return False
     return x.shape[: index.ndim] == index.shape

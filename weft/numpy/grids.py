@@ -75,8 +75,8 @@ def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, 
         counts = [_indices((n,), 0, wanted) for n in lengths]
         dims = [[d == axis for d in range(len(lengths))] for axis in range(len(lengths))]
         element = functools.partial(function, **kwargs)
-        found: R = mapped(element, lengths, counts, dims, function_name(function))
-        return found
+        out: R = mapped(element, lengths, counts, dims, function_name(function))
+        return out
     return function(*[_indices(lengths, d, wanted) for d in range(len(lengths))], **kwargs)
 
 

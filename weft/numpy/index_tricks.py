@@ -26,25 +26,25 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 
 
 class _Written:
-    """An object whose index says which array is meant. Its errors have its name."""
+    """An object that makes arrays from an index. Its errors have its name."""
 
     _name: str
 
     def __repr__(self) -> str:
         return f"weft.numpy.{self._name}"
 
-    def _refused(
+    def _refusal(
         self, kind: type[WeftError], message: str, got: str, wanted: str, fix: Fix | None = None
     ) -> WeftError:
         return refusal(kind, f"{self._name}: {message}", self._name, got, wanted, fix)
 
     def _values(self, part: slice) -> Any:
-        """The values of a slice: a range, or, with a complex step, so many equal steps."""
+        """The values of a slice: a range, or with a complex step so many equal steps."""
         if part == slice(None):
             return arange(0)
         if part.stop is None:
             wanted = "start:stop, start:stop:step or start:stop:countj"
-            raise self._refused(WeftValueError, "a slice has an end", f"{part!r}", wanted)
+            raise self._refusal(WeftValueError, "a slice has an end", f"{part!r}", wanted)
         start = 0 if part.start is None else part.start
         step = 1 if part.step is None else part.step
         for name, value in (("start", start), ("stop", part.stop), ("step", step)):
@@ -52,7 +52,7 @@ class _Written:
                 message = f"{name} is a number that is known, since it decides the shape"
                 fix = Fix("function", "use weft.numpy.linspace with a static number of points", {})
                 got = f"{name}={value!r:.60}"
-                raise self._refused(WeftTypeError, message, got, "a Python number", fix)
+                raise self._refusal(WeftTypeError, message, got, "a Python number", fix)
         if isinstance(step, (complex, np.complexfloating)):
             return linspace(start, part.stop, int(np.abs(step)))
         return arange(start, part.stop, step)
@@ -74,7 +74,7 @@ class _Grid(_Written):
             if not isinstance(part, slice):
                 got = f"{part!r:.60} of class {type(part).__name__}"
                 wanted = f"slices, as in {self._name}[0:2, 0:3]"
-                raise self._refused(WeftTypeError, "it is indexed with slices", got, wanted)
+                raise self._refusal(WeftTypeError, "it is indexed with slices", got, wanted)
         lines = promoted(self._name, *[self._values(part) for part in parts])
         grids = meshgrid(*lines, indexing="ij", sparse=self._sparse)
         return tuple(grids) if self._sparse else stack(grids, 0)
@@ -99,19 +99,19 @@ class _Joined(_Written):
             axis, ndmin, place = self._directive(parts.pop(0))
         if not parts:
             wanted = "at least one array, number or slice"
-            raise self._refused(WeftValueError, "there is nothing to join", repr(key), wanted)
+            raise self._refusal(WeftValueError, "there is nothing to join", repr(key), wanted)
         # Python numbers and NumPy arrays become a common wide dtype without rounding first.
         values = promote_operands(self._name, *map(self._value, parts))
-        made = [
+        pairs = [
             (self._spread(value, ndmin, place), _is_number(part))
             for value, part in zip(values, parts, strict=True)
         ]
-        arrays = [x for x, number in made if not number]
+        arrays = [x for x, number in pairs if not number]
         if arrays:  # Python numbers take the dtype of the arrays
-            dtype = result_type(*[x for x, _ in made])
-            made = [(asarray(x, dtype=dtype), number) for x, number in made]
-        joined = [x for x, _ in made]
-        return concatenate(joined, axis_of(axis, type_of(joined[0]).ndim, self._name))
+            dtype = result_type(*[x for x, _ in pairs])
+            pairs = [(asarray(x, dtype=dtype), number) for x, number in pairs]
+        pieces = [x for x, _ in pairs]
+        return concatenate(pieces, axis_of(axis, type_of(pieces[0]).ndim, self._name))
 
     def _directive(self, text: str) -> tuple[int, int, int]:
         fields = text.split(",")
@@ -120,7 +120,7 @@ class _Joined(_Written):
             if not field.strip().lstrip("-").isdigit() or len(fields) > 3:
                 message = "the text in front says how to join"
                 wanted = "integers: 'axis', 'axis,ndmin' or 'axis,ndmin,place', or 'r' or 'c' alone"
-                raise self._refused(WeftValueError, message, repr(text), wanted)
+                raise self._refusal(WeftValueError, message, repr(text), wanted)
             numbers.append(int(field))
         defaults = list(self._defaults)
         defaults[: len(numbers)] = numbers
@@ -129,7 +129,7 @@ class _Joined(_Written):
         return defaults[0], defaults[1], defaults[2]
 
     def _matrix(self, form: str, parts: tuple[Any, ...]) -> Any:
-        """The parts joined to an array of two dimensions, of one row ('r') or column ('c')."""
+        """Joins parts to a matrix of one row ('r') or one column ('c')."""
         joined = self[parts]
         if type_of(joined).ndim > 1:
             return joined
@@ -137,16 +137,16 @@ class _Joined(_Written):
         return reshape(joined, (1, length) if form == "r" else (length, 1))
 
     def _value(self, part: Any) -> Any:
-        """The array or number that a part stands for."""
+        """Converts a part to an array or a number."""
         if isinstance(part, str):
             message, wanted = "a text stands in front only", "arrays, numbers and slices"
-            raise self._refused(WeftTypeError, message, repr(part), wanted)
+            raise self._refusal(WeftTypeError, message, repr(part), wanted)
         if isinstance(part, slice):
             return self._values(part)
         return array(part) if isinstance(part, (list, tuple)) else part
 
     def _spread(self, value: Any, ndmin: int, place: int) -> Any:
-        """An array of at least `ndmin` dimensions."""
+        """Adds dimensions up to `ndmin`."""
         rank = type_of(value).ndim
         if not rank:
             return reshape(asarray(value), (1,) * max(ndmin, 1))

@@ -85,7 +85,7 @@ def encode(index: Any, shape: tuple[int, ...]) -> Index:
 
 
 def _without_sequences(parts: Sequence[Any]) -> Iterator[Any]:
-    """The entries of an index, with lists and tuples converted to arrays, as in NumPy."""
+    """Converts lists and tuples among the entries of an index to arrays, as NumPy does."""
     for part in parts:
         if type(part) is not list and type(part) is not tuple:
             yield part
@@ -136,7 +136,7 @@ def _encode_array(
     if isinstance(part, np.ndarray):
         dim = _dimension(parts, place, len(shape))
         if dim < len(shape):
-            part = _checked(part, shape[dim], dim)
+            part = _check_array(part, shape[dim], dim)
         if not part.ndim:
             key.append(int(part))
             return True
@@ -165,8 +165,8 @@ def _index_type(part: Any) -> ArrayType:
     return of
 
 
-def _consumed(part: Any) -> int:
-    """How many dimensions of the operand an entry of an index stands for (Ellipsis not counted)."""
+def _dims_of(part: Any) -> int:
+    """The number of dimensions that an entry of an index covers (0 for Ellipsis)."""
     if part is None or part is Ellipsis or isinstance(part, (bool, np.bool_)):
         return 0
     if isinstance(part, (int, slice, Slice, np.integer)):
@@ -179,11 +179,11 @@ def _dimension(parts: Sequence[Any], place: int, ndim: int) -> int:
     """The operand's dimension at which entry number `place` begins."""
     before = parts[:place]
     if any(part is Ellipsis for part in before):
-        return ndim - sum(map(_consumed, parts[place:]))
-    return sum(map(_consumed, before))
+        return ndim - sum(map(_dims_of, parts[place:]))
+    return sum(map(_dims_of, before))
 
 
-def _checked(index: np.ndarray[Any, Any], size: int, dim: int) -> np.ndarray[Any, Any]:
+def _check_array(index: np.ndarray[Any, Any], size: int, dim: int) -> np.ndarray[Any, Any]:
     """A static index array, counted from the start. Raises WeftIndexError if out of bounds."""
     if not index.size:
         return index.astype(np.int32)
@@ -209,7 +209,7 @@ def _out_of_bounds(index: int, size: int, dim: int) -> WeftIndexError:
 def _encode_mask(
     shape: tuple[int, ...], parts: Sequence[Any], place: int, key: list[Any], arrays: list[Any]
 ) -> bool:
-    """Adds a boolean array to the key, as the integer arrays of the positions where it is true."""
+    """Adds a boolean array to the key, as integer arrays of its true positions."""
     part = parts[place]
     of = type_of(part)
     value = part if isinstance(part, np.ndarray) else part.concrete()
@@ -227,8 +227,8 @@ def _encode_mask(
         key.append((_FLAG, bool(mask)))
         return True
     dim = _dimension(parts, place, len(shape))
-    taken = config.lenient() and not mask.size
-    if shape[dim : dim + of.ndim] != of.shape and not taken:
+    ignored = config.lenient() and not mask.size
+    if shape[dim : dim + of.ndim] != of.shape and not ignored:
         message = f"a boolean index of shape {of.shape} does not fit the dimensions it stands for"
         got = f"a mask of shape {of.shape} for an array of shape {shape}, from dimension {dim}"
         wanted = f"a mask of shape {shape[dim : dim + of.ndim]}"
@@ -240,12 +240,12 @@ def _encode_mask(
 
 
 class IndexPlan:
-    """The slices and gather that carry out one key on arrays of one shape; see the module's text.
+    """The slices and gather that apply one key to arrays of one shape; see the module's text.
 
-    Static part: `starts`, `limits`, `strides` and `reverse` per dimension. Dynamic part:
-    `indexed` are the dimensions that arrays index, `dropped` those of static integers (of length 1
-    after slicing), `index_shape` is the broadcast shape of the arrays and `place` the position of
-    its dimensions among those that are left; `shape` is the shape of the result.
+    Static part: `starts`, `limits`, `strides` and `reverse` per dimension. Dynamic part: `indexed`
+    are the dimensions that arrays index, `dropped` those of static integers (of length 1 after
+    slicing), `index_shape` is the broadcast shape of the arrays and `place` the position of its
+    dimensions among the remaining ones; `shape` is the shape of the result.
     """
 
     __slots__ = (
@@ -264,7 +264,7 @@ class IndexPlan:
     )
 
     def __init__(self, key: tuple[Any, ...], shape: tuple[int, ...]) -> None:
-        parts = _expanded(key, shape)
+        parts = _expand_key(key, shape)
         read = _Reader(parts, shape)
         self.starts, self.limits = tuple(read.starts), tuple(read.limits)
         self.strides, self.reverse = tuple(read.strides), tuple(read.reverse)
@@ -282,8 +282,8 @@ class IndexPlan:
         at = read.advanced
         aside = read.has_arrays and at == list(range(at[0], at[-1] + 1))
         first, self.place = read.before[0] if aside else (0, 0)
-        kept = read.kept
-        self.shape = (*kept[:first], *self.index_shape, *kept[first:])
+        lengths = read.kept
+        self.shape = (*lengths[:first], *self.index_shape, *lengths[first:])
         gone = {*self.indexed, *self.dropped}
         self.window = tuple(self._length(d) for d in range(len(shape)) if d not in gone)
 
@@ -291,11 +291,11 @@ class IndexPlan:
         return -((self.starts[dim] - self.limits[dim]) // self.strides[dim])
 
     def sliced_shape(self) -> tuple[int, ...]:
-        """The shape after the static part, all dimensions of the operand still there."""
+        """The shape after the static part, with all dimensions of the operand."""
         return tuple(self._length(d) for d in range(len(self.starts)))
 
     def gathered_shape(self) -> tuple[int, ...]:
-        """The shape of the result before the dimensions of None are put in."""
+        """The shape of the result without the dimensions of None."""
         return (*self.window[: self.place], *self.index_shape, *self.window[self.place :])
 
     def offset_dims(self) -> tuple[int, ...]:
@@ -306,11 +306,11 @@ class IndexPlan:
 
 
 class _Reader:
-    """Goes through the entries of an expanded key, one dimension of the operand after the other.
+    """Reads the entries of an expanded key, one dimension of the operand after the other.
 
-    `kept` are the lengths that slices and None give to the result; `advanced` the positions of the
-    entries that NumPy counts as index arrays once there is one, and `before` how many lengths were
-    kept when each came: all of them, and without those of None.
+    `kept` are the lengths that slices and None give to the result. `advanced` are the positions of
+    entries that NumPy counts as index arrays if there is one, and `before` the number of lengths
+    kept before each: all of them, and without those of None.
     """
 
     def __init__(self, parts: Sequence[Any], shape: tuple[int, ...]) -> None:
@@ -374,9 +374,11 @@ def _within(index: int, size: int, dim: int) -> int:
     return index + size if index < 0 else index
 
 
-def _expanded(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
-    """The key with one entry per dimension of the operand, besides those of None and flags. An
-    Ellipsis that stands for no dimension stays: it still separates index arrays."""
+def _expand_key(key: tuple[Any, ...], shape: tuple[int, ...]) -> list[Any]:
+    """The key with one entry per dimension of the operand, besides those of None and flags.
+
+    An Ellipsis of no dimension stays: it still separates index arrays.
+    """
     used = sum(
         part is not None and part is not Ellipsis and not _is_word(part, _FLAG) for part in key
     )
@@ -400,19 +402,19 @@ _plans: dict[Any, IndexPlan] = {}
 
 def plan_of(key: tuple[Any, ...], shape: tuple[int, ...]) -> IndexPlan:
     """The cached plan for a key and an operand's shape."""
-    found = _plans.get((key, shape))
-    if found is None:
+    plan = _plans.get((key, shape))
+    if plan is None:
         if len(_plans) > 10_000:
             _plans.clear()
-        found = _plans[key, shape] = IndexPlan(key, shape)
-    return found
+        plan = _plans[key, shape] = IndexPlan(key, shape)
+    return plan
 
 
 # ---- carrying out a plan -----------------------------------------------------------------------
 
 
 def take_static(x: Any, plan: IndexPlan) -> Any:
-    """The static part of a plan; no dimension is dropped."""
+    """Applies the static part of a plan, without dropping a dimension."""
     if plan.whole:
         return x
     y = slicing.slice(x, plan.starts, plan.limits, plan.strides)
@@ -420,7 +422,7 @@ def take_static(x: Any, plan: IndexPlan) -> Any:
 
 
 def counted_from_start(index: Any, size: int) -> Any:
-    """Index values with the negative ones counted from the end, in a signed dtype."""
+    """Adds the size to negative indices, in a signed dtype."""
     of = type_of(index)
     wide = size > np.iinfo(np.int32).max or of.dtype in (dtypes.int64, dtypes.uint64, dtypes.uint32)
     dtype = dtypes.int64 if wide else dtypes.int32
@@ -459,7 +461,7 @@ def gather_by(
     unique_indices: bool = False,
     wrap: bool = True,
 ) -> Any:
-    """The dynamic part of a plan, on the result of the static part; shaped as the result."""
+    """Applies the dynamic part of a plan to the result of the static part."""
     gone = tuple(sorted((*plan.indexed, *plan.dropped)))
     if not plan.indexed:
         if plan.index_shape in ((), (1,)):
@@ -487,7 +489,8 @@ def gather_by(
         slice_sizes=tuple(1 if d in gone else n for d, n in enumerate(plan.sliced_shape())),
         indices_are_sorted=indices_are_sorted,
         unique_indices=unique_indices,
-        mode=gather_mode(mode, safe),
+        # None clamps indices to the bounds.
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS if safe else _MODES[mode or "clip"],
         fill_value=fill_value,
     )
     return reshape(out, plan.shape)
@@ -501,21 +504,17 @@ _MODES = {
 }
 
 
-def gather_mode(mode: Any, safe: bool = False) -> Any:
-    """The mode of a gather; None clamps indices to the bounds."""
-    if safe:
-        return GatherScatterMode.PROMISE_IN_BOUNDS
-    return _MODES[mode or "clip"]
-
-
 def index_array(x: Any, plan: IndexPlan, arrays: Sequence[Any], safe: bool) -> Any:
-    """`x[...]` by a plan."""
+    """Reads `x[...]` by a plan."""
     return gather_by(take_static(x, plan), plan, arrays, safe=safe)
 
 
 def planned(index: Any, shape: tuple[int, ...], mode: str | None = None) -> tuple[Index, IndexPlan]:
-    """The index and its plan. Known positions may be out of bounds where a mode says what to do, or
-    the setting `check_static_indices` is off: they are then treated as traced ones are."""
+    """Encodes an index and makes its plan.
+
+    Known positions out of bounds are allowed if a mode says what to do, or if the setting
+    `check_static_indices` is off: they are then treated as traced ones.
+    """
     try:
         encoded = encode(index, shape)
         return encoded, plan_of(encoded.key, shape)
@@ -532,6 +531,6 @@ def planned(index: Any, shape: tuple[int, ...], mode: str | None = None) -> tupl
 
 
 def _is_known(part: Any) -> bool:
-    """Whether an entry of an index is of integers that Python knows."""
+    """Whether an entry of an index is of concrete integers."""
     known = isinstance(part, (int, list, tuple, np.integer, np.ndarray))
     return known and np.asarray(part).dtype.kind in "iu"

@@ -118,8 +118,8 @@ def _arrays(value: Any, call: Arguments) -> tuple[Any, ...]:
 
 
 def _check_one_list(value: Any, call: Arguments) -> None:
-    """Raises ShapeError if another argument is an array or a list of them: the arrays were
-    not passed as one list."""
+    """Raises ShapeError if another argument is an array or a list of arrays: they were not passed
+    as one list."""
     if isinstance(value, type):  # such as np.float32, a class of which the values have a shape
         return
     several = isinstance(value, (list, tuple)) and any(hasattr(x, "shape") for x in value)
@@ -167,8 +167,8 @@ NewAxis = Annotated[int, _new_axis_kind]
 JoinedDType = Annotated[Any, Kind(_joined_dtype, "a dtype, or None for the common one", ("text",))]
 
 
-def _joined(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
-    """The arrays joined along a dimension that they have, in a dtype or their common one."""
+def _join_arrays(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
+    """Joins arrays along an existing dimension, in a dtype or in their common one."""
     if dtype is None:
         return join(promoted("concatenate", *arrays), axis)
     return join([convert(x, dtype) for x in arrays], axis)
@@ -187,8 +187,8 @@ def concatenate(arrays: Arrays, axis: JoinedAxis = 0, dtype: JoinedDType = None)
     Array([0., 1., 0., 1., 2.], dtype=float32)
     """
     if axis is None:
-        return _joined([x.ravel() for x in arrays], 0, dtype)
-    return _joined(arrays, axis, dtype)
+        return _join_arrays([x.ravel() for x in arrays], 0, dtype)
+    return _join_arrays(arrays, axis, dtype)
 
 
 @array_function
@@ -219,11 +219,11 @@ def stack(arrays: Arrays, axis: NewAxis = 0, out: Out = None, dtype: JoinedDType
         got = ", ".join(str(x.type) for x in arrays)
         fix = _to_one_shape([x.shape for x in arrays])
         raise ShapeError("the arrays differ in shape", got=got, wanted="equal shapes", fix=fix)
-    return _joined([shapes.expand_dims(x, (axis,)) for x in arrays], axis, dtype)
+    return _join_arrays([shapes.expand_dims(x, (axis,)) for x in arrays], axis, dtype)
 
 
 def _to_one_shape(shapes: Sequence[tuple[int, ...]]) -> Fix:
-    """The fix for arrays that are to be stacked and differ in shape."""
+    """The fix for `stack` of arrays that differ in shape."""
     if common_shape(*shapes) in shapes:
         text = "broadcast them first: weft.numpy.stack(weft.numpy.broadcast_arrays(...))"
         return Fix("broadcast", text, {})
@@ -243,7 +243,7 @@ def vstack(tup: Arrays, dtype: JoinedDType = None) -> Array:
     Array([[1, 2],
            [3, 4]], dtype=int32)
     """
-    return _joined([*map(atleast_2d, tup)], 0, dtype)
+    return _join_arrays([*map(atleast_2d, tup)], 0, dtype)
 
 
 @array_function
@@ -256,7 +256,7 @@ def hstack(tup: Arrays, dtype: JoinedDType = None) -> Array:
     Array([1, 2, 3], dtype=int32)
     """
     values = [*map(atleast_1d, tup)]
-    return _joined(values, 0 if values[0].ndim == 1 else 1, dtype)
+    return _join_arrays(values, 0 if values[0].ndim == 1 else 1, dtype)
 
 
 @array_function
@@ -269,7 +269,7 @@ def dstack(tup: Arrays, dtype: JoinedDType = None) -> Array:
     Array([[[1, 3],
             [2, 4]]], dtype=int32)
     """
-    return _joined([*map(atleast_3d, tup)], 2, dtype)
+    return _join_arrays([*map(atleast_3d, tup)], 2, dtype)
 
 
 @array_function
@@ -282,7 +282,7 @@ def column_stack(tup: Arrays) -> Array:
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    return _joined([x.reshape(x.size, 1) if x.ndim < 2 else x for x in tup], 1)
+    return _join_arrays([x.reshape(x.size, 1) if x.ndim < 2 else x for x in tup], 1)
 
 
 @array_function
@@ -332,7 +332,7 @@ def _leaves(arrays: Any) -> list[Any]:
 
 
 def _blocks(arrays: Any, depth: int, rank: int, leaves: Iterator[Any]) -> Any:
-    """The block of lists nested like `arrays`, whose leaves are taken in order from `leaves`."""
+    """Joins blocks nested like `arrays`, whose leaves come in order from `leaves`."""
     if not isinstance(arrays, list):
         leaf = next(leaves)
         shape = type_of(leaf).shape
@@ -356,8 +356,8 @@ _SECTIONS = "the number of parts, or the indices before which the array is cut"
 Sections = Annotated[Any, Kind(_sections, _SECTIONS, ("text", 0, 0.5), 1, plain=NEVER)]
 
 
-def _parts(x: Any, sections: int | tuple[int, ...], axis: int, equal: bool = True) -> list[Any]:
-    """The parts of an array along an axis: so many, or cut before given positions."""
+def _split(x: Any, sections: int | tuple[int, ...], axis: int, equal: bool = True) -> list[Any]:
+    """Splits an array along an axis: into so many parts, or before given positions."""
     length = x.shape[axis]
     if isinstance(sections, int):
         each, more = divmod(length, sections)
@@ -380,15 +380,15 @@ def _parts(x: Any, sections: int | tuple[int, ...], axis: int, equal: bool = Tru
     return out
 
 
-def _parts_of(x: Any, sections: int | tuple[int, ...], axis: int, least: int) -> list[Any]:
-    """The parts along an axis, or the last one before it, of an array of `least` dimensions."""
+def _split_along(x: Any, sections: int | tuple[int, ...], axis: int, least: int) -> list[Any]:
+    """Splits along an axis, or the last one before it; the array has `least` dimensions."""
     if x.ndim < least:
         wanted = f"{least} or more"
         text = "split along another dimension: weft.numpy.split(x, n, axis)"
         fix = Fix("split", text) if x.ndim else None
         message = f"the array has fewer than {least} dimensions"
         raise ShapeError(message, got=str(x.type), wanted=wanted, fix=fix)
-    return _parts(x, sections, min(axis, x.ndim - 1))
+    return _split(x, sections, min(axis, x.ndim - 1))
 
 
 @array_function
@@ -403,7 +403,7 @@ def split(ary: Operand, indices_or_sections: Sections, axis: OneAxis = 0) -> lis
     >>> jnp.split(jnp.arange(4), 2)
     [Array([0, 1], dtype=int32), Array([2, 3], dtype=int32)]
     """
-    return _parts(ary, indices_or_sections, axis)
+    return _split(ary, indices_or_sections, axis)
 
 
 @array_function
@@ -416,7 +416,7 @@ def array_split(ary: Operand, indices_or_sections: Sections, axis: OneAxis = 0) 
     >>> [len(part) for part in jnp.array_split(jnp.arange(5), 2)]
     [3, 2]
     """
-    return _parts(ary, indices_or_sections, axis, equal=False)
+    return _split(ary, indices_or_sections, axis, equal=False)
 
 
 @array_function
@@ -429,7 +429,7 @@ def vsplit(ary: Operand, indices_or_sections: Sections) -> list[Array]:
     [(2, 2), (2, 2)]
     """
     least = 1 if config.settings().argument_rule == "jax" else 2
-    return _parts_of(ary, indices_or_sections, 0, least)
+    return _split_along(ary, indices_or_sections, 0, least)
 
 
 @array_function
@@ -441,7 +441,7 @@ def hsplit(ary: Operand, indices_or_sections: Sections) -> list[Array]:
     >>> [part.shape for part in jnp.hsplit(jnp.ones((2, 4)), 2)]
     [(2, 2), (2, 2)]
     """
-    return _parts_of(ary, indices_or_sections, 1, 1)
+    return _split_along(ary, indices_or_sections, 1, 1)
 
 
 @array_function
@@ -453,7 +453,7 @@ def dsplit(ary: Operand, indices_or_sections: Sections) -> list[Array]:
     >>> [part.shape for part in jnp.dsplit(jnp.ones((2, 2, 4)), 2)]
     [(2, 2, 2), (2, 2, 2)]
     """
-    return _parts_of(ary, indices_or_sections, 2, 3)
+    return _split_along(ary, indices_or_sections, 2, 3)
 
 
 def _repetitions(value: Any, call: Arguments) -> tuple[int, ...]:
@@ -465,7 +465,7 @@ def _repetitions(value: Any, call: Arguments) -> tuple[int, ...]:
 
 
 def take_listed(value: Any, call: Arguments) -> Any:
-    """An operand that may be a list of numbers, too."""
+    """An operand that may be a list of numbers."""
     return operand(call.operation, np.asarray(value) if isinstance(value, (list, tuple)) else value)
 
 
@@ -540,13 +540,13 @@ _MOST_SLICES = 16
 
 @array_function
 def _take_places(x: Operand, index: Operand, axis: OneAxis) -> Any:
-    """The elements of one axis at positions that are within bounds."""
+    """The elements of one axis at positions within bounds."""
     return take_axis(x, index, axis, "clip")
 
 
 @array_function
 def _repeat_traced(x: Operand, repeats: Operand, axis: OneAxis, total: Length) -> Any:
-    """Marks where each new element begins in the result; the running count numbers the elements."""
+    """Marks the first copy of each element; a running count numbers the elements."""
     length, zeros = x.shape[axis], broadcasted(np.int32(0), (total,))
     if not length or not total:
         return take_axis(x, zeros, axis, "clip")
@@ -563,35 +563,35 @@ def _repeat_traced(x: Operand, repeats: Operand, axis: OneAxis, total: Length) -
 
 
 def _traced_integers(obj: Any) -> bool:
-    """Whether these are integers of which only the type is known."""
+    """Whether these are integers of unknown value."""
     known = not isinstance(obj, Tracer) or obj.concrete() is not None
     return not known and type_of(obj).dtype in dtypes.INTEGER
 
 
 @array_function
 def _order(places: Operand, length: Length, count: Length) -> Any:
-    """The order of `length` elements and, behind them, of values that go in before `places`."""
-    places = broadcasted(_from_start(places, length), (count,))
+    """The order that inserts `count` values, which follow `length` elements, before `places`."""
+    places = broadcasted(_count_from_start(places, length), (count,))
     # Element i has the key 2 i + 1, between those of values that go in before and behind it.
     keys = join([np.arange(1, 2 * length, 2, dtype=np.int32), places * np.int32(2)], 0)
     return sort((keys, np.arange(length + count, dtype=np.int32)), 0, num_keys=1)[1]
 
 
-def _from_start(places: Any, length: int) -> Any:
-    """Positions, of which negative ones count from the end, counted from the start."""
+def _count_from_start(places: Any, length: int) -> Any:
+    """Counts negative positions from the end."""
     places = convert(places, INT32)
     return select(places < np.int32(0), places + np.int32(length), places)
 
 
 @array_function
-def _others(places: Operand, length: Length) -> Any:
-    """All positions but some, which differ."""
-    places = shapes.reshape(_from_start(places, length), (places.size, 1))
+def _remaining(places: Operand, length: Length) -> Any:
+    """All positions but some different ones."""
+    places = shapes.reshape(_count_from_start(places, length), (places.size, 1))
     shape = (places.shape[0], length)
     numbers = np.arange(length, dtype=np.int32)
     gone = reduce_or(broadcasted(numbers, shape) == broadcasted(places, shape), (0,))
-    found = sort((gone, numbers), 0, num_keys=1)[1]
-    return slicing.slice_in_dim(found, 0, length - shape[0])
+    order = sort((gone, numbers), 0, num_keys=1)[1]
+    return slicing.slice_in_dim(order, 0, length - shape[0])
 
 
 @python_function
@@ -610,24 +610,24 @@ def delete(
     arr, axis = (arr.ravel(), 0) if axis is None else (arr, axis)
     length = arr.shape[axis]
     if _traced_integers(obj) and (assume_unique_indices or not type_of(obj).ndim):
-        return _take_places(arr, _others(obj, length), axis)
+        return _take_places(arr, _remaining(obj, length), axis)
     if not isinstance(obj, slice):
         listed = isinstance(obj, (list, tuple))
         obj = static_array(obj, "obj")
         if listed and not obj.size:  # NumPy takes an empty list for one of real numbers
             obj = obj.astype(np.int32)
     try:
-        kept = np.delete(np.arange(length, dtype=np.int32), obj)
+        index = np.delete(np.arange(length, dtype=np.int32), obj)
     except IndexError as error:
         got = f"obj={obj!r:.80} for {arr.type}, axis {axis}"
         wanted = f"positions between {-length} and {length - 1}"
         raise WeftIndexError(str(error), got=got, wanted=wanted) from None
-    return _take_known(arr, kept, axis)
+    return _take_known(arr, index, axis)
 
 
 def _take_known(x: Any, index: Any, axis: int) -> Any:
-    """The elements of one axis at known positions: as slices, where few make them up and other
-    positions would be another program anyway."""
+    """The elements of one axis at known positions: as slices if they are few, since other positions
+    would be another program anyway."""
     starts = [0, *(np.nonzero(np.diff(index) != 1)[0] + 1).tolist()]
     traced = isinstance(x, Tracer)
     if not traced or not index.size or len(starts) > _MOST_SLICES:

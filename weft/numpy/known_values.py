@@ -36,7 +36,7 @@ def _values(value: Any, call: Arguments) -> np.ndarray[Any, Any]:
 
 def _numeric_dtypes(value: Any, call: Arguments) -> list[Any]:
     """The dtypes of arrays. Raises DTypeError for booleans and random keys."""
-    found = []
+    out = []
     for position, x in enumerate(map(unlisted, value)):
         check_arrays(call.operation, x, first=position)
         of = type_of(x)
@@ -44,8 +44,8 @@ def _numeric_dtypes(value: Any, call: Arguments) -> list[Any]:
             message, got = "it takes arrays of numbers", f"{of} as argument {position}"
             fix = to_dtype("x", of.dtype, dtypes.int32)
             raise DTypeError(message, got=got, wanted=_NUMERIC, fix=fix)
-        found.append(of.dtype if of.dtype in dtypes.INEXACT else dtypes.default_float())
-    return found
+        out.append(of.dtype if of.dtype in dtypes.INEXACT else dtypes.default_float())
+    return out
 
 
 _NUMERIC = "an integer, floating-point or complex dtype"
@@ -144,8 +144,8 @@ def common_type(*arrays: NumericDTypes) -> type:
     """
     if not arrays:
         return np.float16
-    found: Any = functools.reduce(dtypes.promote_types, arrays)
-    return found.type
+    dtype: Any = functools.reduce(dtypes.promote_types, arrays)
+    return dtype.type
 
 
 @python_function

@@ -98,15 +98,15 @@ def times(x: Any, y: Any) -> Any:
     return bitwise_and(x, y) if x.dtype == dtypes.bool_ else mul(x, y)
 
 
-def _scaled(a: Any, b: Any, preferred: Any) -> Any:
-    """The product with an operand that has no dimensions."""
+def _multiply_scalar(a: Any, b: Any, preferred: Any) -> Any:
+    """The product with an operand without dimensions."""
     out = times(a, b)
     return out if preferred is None else out.astype(preferred)
 
 
 def mismatch(a: Any, b: Any, i: int, j: int, forms: Sequence[str] = ()) -> ShapeError:
-    """The error for contracted dimensions of different lengths. forms: ways to write a product that
-    there is."""
+    """The error for contracted dimensions of different lengths; forms: other ways to write the
+    product."""
     m, n = a.shape[i], b.shape[j]
     rows = [*b.shape]
     rows[j] = m
@@ -122,11 +122,11 @@ def mismatch(a: Any, b: Any, i: int, j: int, forms: Sequence[str] = ()) -> Shape
     )
 
 
-def _swapped(
+def _transposed_forms(
     product: str, left: tuple[int, ...], right: tuple[int, ...], broadcasts: bool
 ) -> list[str]:
-    """The ways to write a product, as "{} @ {}", with the matrices of one operand transposed;
-    broadcasts: whether the dimensions before the matrices do."""
+    """The products, written as "{} @ {}", that fit with one operand's matrices transposed;
+    broadcasts: whether batch dimensions do."""
 
     def fits(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
         met = not broadcasts or common_shape(a[:-2], b[:-2]) is not None
@@ -164,15 +164,15 @@ def dot(
     Array(11., dtype=float32)
     """
     if not a.ndim or not b.ndim:
-        return _scaled(a, b, preferred_element_type)
+        return _multiply_scalar(a, b, preferred_element_type)
     i, j = a.ndim - 1, max(b.ndim - 2, 0)
     if a.shape[i] != b.shape[j]:
-        raise mismatch(a, b, i, j, _swapped("dot({}, {})", a.shape, b.shape, False))
+        raise mismatch(a, b, i, j, _transposed_forms("dot({}, {})", a.shape, b.shape, False))
     return dot_general(a, b, (((i,), (j,)), ((), ())), precision, preferred_element_type)
 
 
 def _simple_numbers(left: tuple[int, ...], right: tuple[int, ...]) -> Numbers | None:
-    """The dimension numbers of a matmul that needs nothing else, or None."""
+    """The dimension numbers of a matmul that is one `dot_general`, or None."""
     if len(left) > 2 and len(right) > 2 and left[:-2] != right[:-2]:
         return None
     if len(left) != len(right) and len(right) > 2:
@@ -210,14 +210,14 @@ def matmul(
         )
     j = max(len(right) - 2, 0)
     if left[-1] != right[j]:
-        raise mismatch(a, b, len(left) - 1, j, _swapped("{} @ {}", left, right, True))
+        raise mismatch(a, b, len(left) - 1, j, _transposed_forms("{} @ {}", left, right, True))
     simple = _simple_numbers(left, right)
     if simple is not None:
         return dot_general(a, b, simple, precision, preferred_element_type)
-    return _spread_matmul(a, b, precision, preferred_element_type)
+    return _broadcast_matmul(a, b, precision, preferred_element_type)
 
 
-def _spread_matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
+def _broadcast_matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
     """The product of matrices whose batch dimensions broadcast."""
     left, right = a.shape, b.shape
     x = a if a.ndim > 1 else expand_dims(a, (0,))
@@ -257,8 +257,8 @@ def _spread_matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
 # ---- products of vectors -------------------------------------------------------------------------
 
 
-def _conjugated(x: Any) -> Any:
-    """The conjugates of complex numbers; real ones as they are."""
+def _conjugate(x: Any) -> Any:
+    """Conjugates complex numbers."""
     return conj(x) if x.dtype in dtypes.COMPLEX else x
 
 
@@ -275,7 +275,7 @@ def vdot(
     >>> jnp.vdot(jnp.array([1j, 2.0]), jnp.array([1j, 3.0]))
     Array(7.+0.j, dtype=complex64)
     """
-    x, y = _conjugated(a.reshape(a.size)), b.reshape(b.size)
+    x, y = _conjugate(a.reshape(a.size)), b.reshape(b.size)
     if x.size != y.size:
         raise mismatch(x, y, 0, 0)
     return dot_general(x, y, (((0,), (0,)), ((), ())), precision, preferred_element_type)
@@ -300,7 +300,7 @@ def vecdot(
     i, j = axis
     if x1.shape[i] != x2.shape[j]:
         raise mismatch(x1, x2, i, j)
-    a = _conjugated(move_dim(x1, i, x1.ndim - 1, 0))
+    a = _conjugate(move_dim(x1, i, x1.ndim - 1, 0))
     b = move_dim(x2, j, x2.ndim - 1, 0)
     shape = broadcast_shape(None, a.shape, b.shape)
     n = len(shape) - 1
@@ -327,7 +327,7 @@ def vecmat(x1: Promoted, x2: Promoted, /) -> Array:
     >>> jnp.vecmat(jnp.array([1.0, 1.0]), jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([4., 6.], dtype=float32)
     """
-    x = _conjugated(x1)
+    x = _conjugate(x1)
     out = matmul(expand_dims(x, (x.ndim - 1,)), x2)
     return out.reshape(*out.shape[:-2], out.shape[-1])
 
@@ -343,7 +343,7 @@ def inner(
     Array([11.], dtype=float32)
     """
     if not a.ndim or not b.ndim:
-        return _scaled(a, b, preferred_element_type)
+        return _multiply_scalar(a, b, preferred_element_type)
     i, j = a.ndim - 1, b.ndim - 1
     if a.shape[i] != b.shape[j]:
         raise mismatch(a, b, i, j)
@@ -451,7 +451,7 @@ def cross(
 
 
 def _minor(x: Sequence[Any], y: Sequence[Any], i: int, j: int) -> Any:
-    """x[i] y[j] - x[j] y[i], which is 0 where the vectors are equal."""
+    """x[i] y[j] - x[j] y[i], which is exactly 0 for equal vectors."""
     first, second = mul(x[i], y[j]), mul(x[j], y[i])
     if first.dtype in dtypes.INEXACT:
         first, second = rounded(first), rounded(second)

@@ -62,12 +62,12 @@ __all__ = [
 
 
 def as_operand(x: Any) -> Any:
-    """The value, made an array where nothing is traced, so that it may be returned unchanged."""
+    """The value, as an array if nothing is traced, so that it may be returned unchanged."""
     return as_array(x) if is_eager() else x
 
 
 def _full_shape(value: Any, call: Arguments) -> tuple[int, ...]:
-    """A shape with its one -1 replaced by the length that fits."""
+    """Replaces the one -1 of a shape by the length that fits."""
     old, shape = call.type.shape, shape_of(value, call.operation)
     unknown = [i for i, size in enumerate(shape) if size < 0]
     if not unknown:
@@ -117,21 +117,21 @@ def reshape(
     if copy and shape == a.shape:
         # Without an equation the result would be `a` itself.
         return shapes.reshape(optimization_barrier(a), shape)
-    return _in_order(a, shape, order)
+    return _reshape_in_order(a, shape, order)
 
 
-def _in_order(a: Any, shape: tuple[int, ...], order: str) -> Any:
-    """The elements in another shape, read and written in an order."""
+def _reshape_in_order(a: Any, shape: tuple[int, ...], order: str) -> Any:
+    """Reshapes, reading and writing elements in an order."""
     return _first_index_fastest(a, shape) if order == "F" else shapes.reshape(a, shape)
 
 
 @array_function
 def _first_index_fastest(a: Operand, shape: Shape) -> Any:
-    return _reversed(shapes.reshape(_reversed(a), shape[::-1]))
+    return _reverse_dims(shapes.reshape(_reverse_dims(a), shape[::-1]))
 
 
-def _reversed(a: Any) -> Any:
-    """The dimensions in reverse order."""
+def _reverse_dims(a: Any) -> Any:
+    """Reverses the dimensions."""
     return shapes.transpose(a, tuple(range(a.ndim))[::-1])
 
 
@@ -144,7 +144,7 @@ def ravel(a: Operand, order: Order = "C", *, out_sharding: NoSharding = None) ->
     >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]))
     Array([1, 2, 3, 4], dtype=int32)
     """
-    return _in_order(a, (a.size,), order)
+    return _reshape_in_order(a, (a.size,), order)
 
 
 def _permutation(value: Any, call: Arguments) -> tuple[int, ...]:
@@ -188,7 +188,7 @@ def transpose(a: Operand, axes: Permutation | None = None) -> Array:
     >>> jnp.transpose(jnp.ones((2, 3, 4)), (1, 0, 2)).shape
     (3, 2, 4)
     """
-    return _reversed(a) if axes is None else shapes.transpose(a, axes)
+    return _reverse_dims(a) if axes is None else shapes.transpose(a, axes)
 
 
 @primitive_function
@@ -209,11 +209,11 @@ def matrix_transpose(x: Matrices, /) -> Array:
     Array([[1, 3],
            [2, 4]], dtype=int32)
     """
-    return _exchanged(x, x.ndim - 2, x.ndim - 1)
+    return _exchange_dims(x, x.ndim - 2, x.ndim - 1)
 
 
-def _exchanged(a: Any, one: int, two: int) -> Any:
-    """The array with two dimensions exchanged."""
+def _exchange_dims(a: Any, one: int, two: int) -> Any:
+    """Exchanges two dimensions."""
     order = list(range(a.ndim))
     order[one], order[two] = two, one
     return shapes.transpose(a, order)
@@ -228,7 +228,7 @@ def swapaxes(a: Operand, axis1: OneAxis, axis2: OneAxis) -> Array:
     >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
     (4, 3, 2)
     """
-    return _exchanged(a, axis1, axis2)
+    return _exchange_dims(a, axis1, axis2)
 
 
 @primitive_function
@@ -247,11 +247,11 @@ def moveaxis(a: Operand, source: Places, destination: Places) -> Array:
         message, wanted = "different numbers of axes", "as many axes in one as in the other"
         got = f"source={source}, destination={destination}"
         raise ShapeError(f"source and destination have {message}", got=got, wanted=wanted)
-    return _moved(a, source, destination)
+    return _move_dims(a, source, destination)
 
 
-def _moved(a: Any, old: Sequence[int], new: Sequence[int]) -> Any:
-    """The array with some dimensions at new positions."""
+def _move_dims(a: Any, old: Sequence[int], new: Sequence[int]) -> Any:
+    """Moves some dimensions to new positions."""
     order = [axis for axis in range(a.ndim) if axis not in old]
     for to, axis in sorted(zip(new, old, strict=True)):
         order.insert(to, axis)
@@ -265,7 +265,7 @@ def rollaxis(a: Operand, axis: OneAxis, start: Start = 0) -> Array:
     >>> jnp.rollaxis(jnp.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
     """
-    return _moved(a, (axis,), (start - (start > axis),))
+    return _move_dims(a, (axis,), (start - (start > axis),))
 
 
 @primitive_function
@@ -456,7 +456,7 @@ def rot90(m: Matrices, k: Integer = 1, axes: Plane = (0, 1)) -> Array:
     if turns == 1:
         m = rev(m, (two,))
     if turns:
-        m = _exchanged(m, one, two)
+        m = _exchange_dims(m, one, two)
     return rev(m, (two,) if turns == 3 else ())
 
 
@@ -498,20 +498,20 @@ def roll(a: Operand, shift: Shifts, axis: RolledAxes = None) -> Array:
     Array([3, 1, 2], dtype=int32)
     """
     if axis is None:
-        flat = _rolled(shapes.reshape(a, (a.size,)), shift, (0,))
+        flat = _roll(shapes.reshape(a, (a.size,)), shift, (0,))
         return shapes.reshape(flat, a.shape)
     if len(shift) != len(axis) and 1 not in (len(shift), len(axis)):
         message = f"got {len(shift)} shifts for {len(axis)} axes"
         raise ShapeError(message, got=f"{shift=!r}, {axis=!r}", wanted="one shift per axis")
     n = max(len(shift), len(axis)) if shift and axis else 0
-    return _rolled(a, shift * (n // max(len(shift), 1)), axis * (n // max(len(axis), 1)))
+    return _roll(a, shift * (n // max(len(shift), 1)), axis * (n // max(len(axis), 1)))
 
 
-def _rolled(a: Any, shifts: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
-    """The elements moved along axes, by one shift for each."""
+def _roll(a: Any, shifts: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
+    """Rolls along axes, by one shift each."""
     if not all(isinstance(by, int) for by in shifts):
         for by, dim in zip(shifts, axes, strict=True):
-            a = _rolled_by_array(a, by, dim) if a.shape[dim] else a
+            a = _roll_by_array(a, by, dim) if a.shape[dim] else a
         return a
     total = dict.fromkeys(axes, 0)
     for by, dim in zip(shifts, axes, strict=True):
@@ -524,8 +524,8 @@ def _rolled(a: Any, shifts: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
     return a
 
 
-def _rolled_by_array(a: Any, by: Any, dim: int) -> Any:
-    """The elements moved along one axis by a number that is known when the program runs."""
+def _roll_by_array(a: Any, by: Any, dim: int) -> Any:
+    """Rolls along one axis by a traced number."""
     begin: list[Any] = [np.int32(0)] * a.ndim
     begin[dim] = wrapped(-convert_element_type(by, np.dtype(np.int32)), a.shape[dim])
     return dynamic_slice(join([a, a], dim), begin, a.shape, allow_negative_indices=False)
@@ -547,10 +547,10 @@ def resize(a: Operand, new_shape: Shape) -> Array:
     if a.size == 0:
         zero = a.dtype.type(0)
         return broadcasted(zero, new_shape) if wanted else shapes.reshape(a, new_shape)
-    return shapes.reshape(cycled(shapes.reshape(a, (a.size,)), wanted), new_shape)
+    return shapes.reshape(repeat_to_length(shapes.reshape(a, (a.size,)), wanted), new_shape)
 
 
-def cycled(values: Any, size: int) -> Any:
+def repeat_to_length(values: Any, size: int) -> Any:
     """The first `size` elements of a vector that begins again at its end.
 
     The copies are one broadcast: a concatenation would name the vector once for each.

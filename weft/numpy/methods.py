@@ -55,12 +55,12 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     if aval.dtype in dtypes.BOOLEAN:
         x = convert_element_type(x, dtypes.uint8)
     if aval.dtype in dtypes.COMPLEX:
-        x = _parts(x)
+        x = _to_real_pairs(x)
     if wanted in dtypes.COMPLEX:
-        return _joined(view(x, dtypes.to_real(wanted)))
+        return _to_complex(view(x, dtypes.to_real(wanted)))
     if wanted in dtypes.BOOLEAN:
         return convert_element_type(view(x, dtypes.uint8), wanted)
-    return _bits(x, wanted)
+    return _regroup_bits(x, wanted)
 
 
 def byteswap(x: Any) -> Any:
@@ -70,21 +70,21 @@ def byteswap(x: Any) -> Any:
     """
     dtype = type_of(x).dtype
     if dtype in dtypes.COMPLEX:
-        return _joined(byteswap(_parts(x)))
+        return _to_complex(byteswap(_to_real_pairs(x)))
     if dtypes.itemsize_bits(dtype) <= 8:
         return x
     single = bitcast_convert_type(x, dtypes.uint8)
     return bitcast_convert_type(rev(single, (type_of(single).ndim - 1,)), dtype)
 
 
-def _parts(x: Any) -> Any:
-    """Complex numbers as pairs of real ones in a last dimension of twice the length."""
+def _to_real_pairs(x: Any) -> Any:
+    """Complex numbers as pairs of real ones, in a last dimension of twice the length."""
     pairs = joining.stack([representation.real(x), representation.imag(x)], axis=-1)
     shape = type_of(x).shape
     return reshape(pairs, (*shape[:-1], 2 * shape[-1]) if shape else (2,))
 
 
-def _joined(x: Any) -> Any:
+def _to_complex(x: Any) -> Any:
     """Pairs of real numbers in the last dimension as complex ones."""
     shape = type_of(x).shape
     if not shape or shape[-1] % 2:
@@ -93,7 +93,7 @@ def _joined(x: Any) -> Any:
     return make_complex(pairs[..., 0], pairs[..., 1])
 
 
-def _bits(x: Any, dtype: Any) -> Any:
+def _regroup_bits(x: Any, dtype: Any) -> Any:
     shape = type_of(x).shape
     old, new = dtypes.itemsize_bits(type_of(x).dtype), dtypes.itemsize_bits(dtype)
     if old == new:
@@ -132,7 +132,7 @@ def to_device(x: Any, device: Any, stream: Any = None) -> Any:
 
 
 def matmul_operator(x1: Any, x2: Any) -> Any:
-    """`matmul` as an operator: returns NotImplemented for an operand that it does not know."""
+    """`matmul` as an operator: returns NotImplemented for operands of other classes."""
     try:
         if not (type(x1) is type(x2) is Array):
             check_arrays("matmul", x1, x2)

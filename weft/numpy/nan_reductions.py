@@ -44,7 +44,7 @@ def is_nan(x: Any) -> Any:
 
 
 def without_nan(x: Any, fill: Any) -> Any:
-    """The elements with NaN replaced; integers have none."""
+    """Replaces NaN; integers have none."""
     aval = type_of(x)
     if aval.dtype not in dtypes.INEXACT:
         return x
@@ -52,7 +52,7 @@ def without_nan(x: Any, fill: Any) -> Any:
 
 
 def numbers(a: Any, where: Any) -> Any:
-    """The mask of the elements that are not NaN, where the given mask holds."""
+    """The mask of the elements that are not NaN, within the given mask."""
     if type_of(a).dtype not in dtypes.INEXACT:
         return where
     mask = eq(a, a)

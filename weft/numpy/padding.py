@@ -57,7 +57,7 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
-    """A number, a pair, pairs, or a dictionary from axes to those, as a pair per dimension."""
+    """A pair per dimension, from a number, a pair, pairs, or a dictionary of these by axis."""
     if isinstance(value, dict):
         out: list[list[Any]] = [[0, 0] for _ in range(ndim)]
         for axis, entry in value.items():
@@ -86,7 +86,7 @@ def _pairs(value: Any, ndim: int, argument: str) -> list[list[Any]]:
 
 
 def _check_options(mode: Any, options: dict[str, Any]) -> None:
-    """Raises WeftValueError for an unknown mode, and for options that the mode does not take."""
+    """Raises WeftValueError for an unknown mode, and for other options than the mode's."""
     if mode not in _OPTIONS:
         raise unknown_option("pad", "mode", mode, f"{', '.join(map(repr, _OPTIONS))} or a function")
     unknown = set(options) - set(_OPTIONS[mode])
@@ -145,7 +145,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
 
 @array_function
 def _constant(x: Operand, values: Values, widths: Passed) -> Any:
-    """One value for all sides, or a value for each side of each dimension."""
+    """Pads with one value, or with one for each side of each dimension."""
     dtype, ndim = x.dtype, x.ndim
     if len(values) == 1:
         return slicing.pad(x, reshape(convert(values[0], dtype), ()), [(*w, 0) for w in widths])
@@ -161,8 +161,8 @@ def _part(x: Any, low: int, high: int, axis: int) -> Any:
     return slicing.slice_in_dim(x, low, high, axis=axis)
 
 
-def _repeated(x: Any, count: int, axis: int) -> Any:
-    """A slice of length 1, repeated along its axis."""
+def _tile(x: Any, count: int, axis: int) -> Any:
+    """Repeats a slice of length 1 along its axis."""
     shape = type_of(x).shape
     return broadcasted(x, tuple(count if d == axis else n for d, n in enumerate(shape)))
 
@@ -174,19 +174,19 @@ def _by_mode(x: Operand, widths: Passed, mode: Passed, odd: Flag) -> Any:
         if not before and not after:
             continue
         if mode == "edge" or (mode == "reflect" and n == 1):
-            parts = [_repeated(_part(x, 0, 1, axis), before, axis), x]
-            x = concatenate([*parts, _repeated(_part(x, n - 1, n, axis), after, axis)], axis)
+            parts = [_tile(_part(x, 0, 1, axis), before, axis), x]
+            x = concatenate([*parts, _tile(_part(x, n - 1, n, axis), after, axis)], axis)
         elif mode == "wrap":
             wholes = [x] * (before // n + 1 + after // n)
             front, back = _part(x, n - before % n, n, axis), _part(x, 0, after % n, axis)
             x = concatenate([front, *wholes, back], axis)
         else:
-            x = _reflected(x, before, after, axis, mode == "reflect", odd)
+            x = _reflect(x, before, after, axis, mode == "reflect", odd)
     return x
 
 
-def _reflected(x: Any, before: int, after: int, axis: int, without_edge: bool, odd: bool) -> Any:
-    """Adds reflections, each at most as long as the array is by then, up to the widths."""
+def _reflect(x: Any, before: int, after: int, axis: int, without_edge: bool, odd: bool) -> Any:
+    """Adds reflections, each at most as long as the array so far, up to the widths."""
     skip = int(without_edge)
     while before or after:
         n = type_of(x).shape[axis]
@@ -194,7 +194,7 @@ def _reflected(x: Any, before: int, after: int, axis: int, without_edge: bool, o
         if take:
             part = rev(_part(x, skip, skip + take, axis), (axis,))
             if odd:
-                part = _through(part, _part(x, 0, 1, axis), axis)
+                part = _reflect_at_edge(part, _part(x, 0, 1, axis), axis)
             x = concatenate([part, x], axis)
             before -= take
         n = type_of(x).shape[axis]
@@ -202,15 +202,15 @@ def _reflected(x: Any, before: int, after: int, axis: int, without_edge: bool, o
         if take:
             part = rev(_part(x, n - skip - take, n - skip, axis), (axis,))
             if odd:
-                part = _through(part, _part(x, n - 1, n, axis), axis)
+                part = _reflect_at_edge(part, _part(x, n - 1, n, axis), axis)
             x = concatenate([x, part], axis)
             after -= take
     return x
 
 
-def _through(part: Any, edge: Any, axis: int) -> Any:
-    """The reflection in a point: twice the edge minus the mirrored elements."""
-    edge = _repeated(edge, type_of(part).shape[axis], axis)
+def _reflect_at_edge(part: Any, edge: Any, axis: int) -> Any:
+    """The point reflection: twice the edge minus the mirrored elements."""
+    edge = _tile(edge, type_of(part).shape[axis], axis)
     return sub(add(edge, edge), part)
 
 
@@ -231,7 +231,7 @@ def _ramp(x: Operand, values: Values, widths: Passed) -> Any:
             # The outermost element is the end value, whatever the edge is.
             outermost = broadcasted(end, type_of(_part(edge, 0, min(count, 1), axis)).shape)
             inner = max(count - 1, 0)
-            edge = _repeated(convert(edge, working), inner, axis)
+            edge = _tile(convert(edge, working), inner, axis)
             shape = type_of(edge).shape
             step = add(convert(iota(np.int32, inner), working), working.type(1))
             step = broadcast_in_dim(div(step, working.type(max(count, 1))), shape, (axis,))
@@ -259,24 +259,24 @@ def _statistic(x: Operand, widths: Passed, mode: Passed, lengths: Passed) -> Any
             continue
         n = type_of(x).shape[axis]
         sizes = [n if length is None else min(length, n) for length in lengths[axis]]
-        first = last = _of_part(_part(x, 0, sizes[0], axis), mode, axis)
+        first = last = _statistic_of(_part(x, 0, sizes[0], axis), mode, axis)
         if min(sizes) < n:
-            last = _of_part(_part(x, n - sizes[1], n, axis), mode, axis)
-        x = concatenate([_repeated(first, before, axis), x, _repeated(last, after, axis)], axis)
+            last = _statistic_of(_part(x, n - sizes[1], n, axis), mode, axis)
+        x = concatenate([_tile(first, before, axis), x, _tile(last, after, axis)], axis)
     return x
 
 
-def _of_part(part: Any, mode: str, axis: int) -> Any:
-    """A statistic along an axis, which stays with length 1, in the dtype of the array."""
+def _statistic_of(part: Any, mode: str, axis: int) -> Any:
+    """A statistic along an axis, kept with length 1, in the dtype of the array."""
     dtype = type_of(part).dtype
-    found = _STATISTICS[mode](part, axis=axis, keepdims=True)
-    if dtype in dtypes.INTEGER and type_of(found).dtype != dtype:
-        found = nearest(found, RoundingMethod.TO_NEAREST_EVEN)
-    return convert(found, dtype)
+    out = _STATISTICS[mode](part, axis=axis, keepdims=True)
+    if dtype in dtypes.INTEGER and type_of(out).dtype != dtype:
+        out = nearest(out, RoundingMethod.TO_NEAREST_EVEN)
+    return convert(out, dtype)
 
 
 def _pad_by_function(x: Any, widths: Widths, function: Callable[..., Any], kwargs: Any) -> Any:
-    """Pads with zeros, then lets a function change every row along each axis."""
+    """Pads with zeros, then applies a function to every row along each axis."""
     x = slicing.pad(x, type_of(x).dtype.type(0), [(a, b, 0) for a, b in widths])
     for axis, pair in enumerate(widths):
         shape = type_of(x).shape
@@ -286,8 +286,8 @@ def _pad_by_function(x: Any, widths: Widths, function: Callable[..., Any], kwarg
         new = []
         for i in range(type_of(rows).shape[0]):
             row = reshape(_part(rows, i, i + 1, 0), (shape[axis],))
-            found = function(row, pair, axis, kwargs)
-            new.append(reshape(row if found is None else found, (1, shape[axis])))
+            out = function(row, pair, axis, kwargs)
+            new.append(reshape(row if out is None else out, (1, shape[axis])))
         if new:
             rows = concatenate(new, 0)
         moved = reshape(rows, (*(shape[d] for d in front), shape[axis]))

@@ -72,7 +72,7 @@ def _coefficients(value: Any, call: Arguments) -> Any:
 
 
 def _common_vectors(operation: str, values: list[Any]) -> list[Any]:
-    """Coefficients in the dtype that they promote to; a number is a constant polynomial."""
+    """Promotes coefficients to one dtype; a number is a constant polynomial."""
     return [x if x.ndim else x.reshape(1) for x in common(operation, values)]
 
 
@@ -109,8 +109,8 @@ def _zeros(count: int, dtype: Any) -> Any:
     return full((count,), 0, dtype)
 
 
-def _aligned(a1: Any, a2: Any) -> list[Any]:
-    """Both polynomials in one length, zeros put in front of the shorter one."""
+def _pad_alike(a1: Any, a2: Any) -> list[Any]:
+    """Pads the shorter polynomial with zeros in front."""
     count = max(len(a1), len(a2))
     rest = broadcast_shape(None, a1.shape[1:], a2.shape[1:])
     both = [broadcasted(x, (len(x), *rest)) for x in (a1, a2)]
@@ -127,7 +127,7 @@ def polyadd(a1: Polynomial, a2: Polynomial) -> Array:
     >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([9, 6, 6], dtype=int32)
     """
-    return add(*_aligned(a1, a2))
+    return add(*_pad_alike(a1, a2))
 
 
 @array_function
@@ -139,7 +139,7 @@ def polysub(a1: Polynomial, a2: Polynomial) -> Array:
     >>> jnp.polysub(jnp.array([1, 2]), jnp.array([9, 5, 4]))
     Array([-9, -4, -2], dtype=int32)
     """
-    return sub(*_aligned(a1, a2))
+    return sub(*_pad_alike(a1, a2))
 
 
 @python_function
@@ -154,7 +154,7 @@ def polymul(a1: Polynomial, a2: Polynomial, *, trim_leading_zeros: Flag = False)
     Array([1, 5, 6], dtype=int32)
     """
     if trim_leading_zeros:
-        a1, a2 = _without_front(a1), _without_front(a2)
+        a1, a2 = _trim_front(a1), _trim_front(a2)
     _check_not_empty(a1, a2)
     return convolve(a1, a2)
 
@@ -164,10 +164,10 @@ def _check_not_empty(*polynomials: Any) -> None:
         raise WeftValueError("a polynomial has coefficients", got="none", wanted="one or more")
 
 
-def _without_front(p: Any) -> Any:
-    """A polynomial without zeros in front, one coefficient at least."""
-    found = np.flatnonzero(known(p, "pass trim_leading_zeros=False"))
-    return slice_in_dim(p, int(found[0]) if found.size else max(p.size - 1, 0), None)
+def _trim_front(p: Any) -> Any:
+    """Drops zeros in front, but not the last coefficient."""
+    nonzero = np.flatnonzero(known(p, "pass trim_leading_zeros=False"))
+    return slice_in_dim(p, int(nonzero[0]) if nonzero.size else max(p.size - 1, 0), None)
 
 
 @python_function
@@ -185,7 +185,7 @@ def polydiv(
     """
     _check_not_empty(u, v)
     quotient, remainder = _division(u, v)
-    return quotient, _without_front(remainder) if trim_leading_zeros else remainder
+    return quotient, _trim_front(remainder) if trim_leading_zeros else remainder
 
 
 @array_function
@@ -241,9 +241,9 @@ def polyval(p: Values, x: Values, *, unroll: Integer = 16) -> Array:
 
 
 def _products(low: Any, high: Any, dtype: Any) -> Any:
-    """For each pair of powers the product of the integers above the first, to the second."""
-    found = [math.prod(range(a + 1, b + 1)) for a, b in zip(low, high, strict=True)]
-    return asarray(np.array(found, float).astype(dtype), dtype=dtype)
+    """The product of the integers above `low` up to `high`, for each pair."""
+    out = [math.prod(range(a + 1, b + 1)) for a, b in zip(low, high, strict=True)]
+    return asarray(np.array(out, float).astype(dtype), dtype=dtype)
 
 
 @array_function
@@ -310,7 +310,7 @@ def vander(x: Elements, N: Length | None = None, increasing: Flag = False) -> Ar
 
 
 def _powers(x: Any, count: int, increasing: bool) -> Any:
-    """The powers of each element, from the highest unless `increasing`."""
+    """The powers of each element, the highest first unless `increasing`."""
     if x.dtype == dtypes.bool_:
         x = x.astype(dtypes.default_int())
     if not count:
@@ -357,8 +357,8 @@ def _eigenvalues(a: Any) -> Any:
     if not len(a):
         return _zeros(0, dtypes.to_complex(a.dtype))
     a = a.astype(dtypes.float32) if a.dtype.itemsize < 4 else a
-    (found,) = eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
-    return found
+    (out,) = eig(a, compute_left_eigenvectors=False, compute_right_eigenvectors=False)
+    return out
 
 
 @python_function
@@ -381,9 +381,9 @@ def roots(p: Polynomial, *, strip_zeros: Flag = True) -> Array:
     if not places.size:
         return _zeros(0, dtype)
     first, last = int(places[0]), int(places[-1])
-    found = _roots(slice_in_dim(p, first, last + 1))
+    out = _roots(slice_in_dim(p, first, last + 1))
     zeros = p.size - 1 - last
-    return concatenate([found, _zeros(zeros, dtype)], 0) if zeros else found
+    return concatenate([out, _zeros(zeros, dtype)], 0) if zeros else out
 
 
 def _companion_roots(p: Any) -> Any:
@@ -411,11 +411,11 @@ def _roots_of_any(p: Operand) -> Array:
     moved = p[(places + front) % count]
     # A polynomial of zeros has no roots: those of another one are computed and become NaN.
     one = select(places == 0, p * 0 + 1, p * 0)
-    found = _companion_roots(select(broadcasted(front == count, (count,)), one, moved))
+    out = _companion_roots(select(broadcasted(front == count, (count,)), one, moved))
     # Each zero moved to the end has made a root 0: the smallest ones are not roots of p.
-    found = found[(-abs(found)).argsort()]
-    nan = full(found.shape, complex(np.nan, np.nan), found.dtype)
-    return select(places[1:] < count - front, found, nan)
+    out = out[(-abs(out)).argsort()]
+    nan = full(out.shape, complex(np.nan, np.nan), out.dtype)
+    return select(places[1:] < count - front, out, nan)
 
 
 # ---- least squares -------------------------------------------------------------------------------
@@ -471,7 +471,7 @@ def polyfit(
         got = f"{count} points for {order} coefficients"
         wanted = "more points than coefficients, or cov='unscaled'"
         raise WeftValueError(message, got=got, wanted=wanted)
-    c, residuals, rank, singular, base = _fitted(x, y, w, order, rcond)
+    c, residuals, rank, singular, base = _fit(x, y, w, order, rcond)
     if full:
         return c, residuals, rank, singular, asarray(rcond, dtype=dtypes.to_real(dtype))
     if not cov:
@@ -499,7 +499,7 @@ def _check_points(order: int, x: Any, y: Any, w: Any) -> None:
         raise ShapeError("w has one weight per point", got=got, wanted=wanted)
 
 
-def _fitted(x: Any, y: Any, w: Any, order: int, rcond: Any) -> tuple[Any, ...]:
+def _fit(x: Any, y: Any, w: Any, order: int, rcond: Any) -> tuple[Any, ...]:
     """The coefficients, squared errors, the rank, the singular values, and the covariance."""
     dtype, real_dtype = inexact(x.dtype), dtypes.to_real(inexact(x.dtype))
     work = computing_dtype(dtype)
@@ -513,7 +513,7 @@ def _fitted(x: Any, y: Any, w: Any, order: int, rcond: Any) -> tuple[Any, ...]:
     empty = length == 0  # every weight is 0
     scale = select(empty, length + 1, length).astype(work)
     scaled = powers / scale
-    c, inverse, s, kept = _least_squares(scaled, columns, rcond)
+    c, inverse, s, large = _least_squares(scaled, columns, rcond)
     errors = matmul(scaled, c, precision="highest") - columns
     c = c / expanded(scale, c.shape, (1,))
     base = matmul(inverse, adjoint(inverse), precision="highest")
@@ -521,21 +521,21 @@ def _fitted(x: Any, y: Any, w: Any, order: int, rcond: Any) -> tuple[Any, ...]:
     return (
         (c.reshape(order) if y.ndim == 1 else c).astype(dtype),
         squared_size(errors).sum(0).astype(real_dtype),
-        kept.sum(dtype=dtypes.int32),
+        large.sum(dtype=dtypes.int32),
         s.astype(real_dtype),
         base.astype(dtype),
     )
 
 
 def _least_squares(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
-    """The solution, the pseudoinverse times an orthogonal matrix, the singular values, and which of
-    these count."""
+    """The solution, the pseudoinverse times an orthogonal matrix, the singular values, and the mask
+    of those that count."""
     u, s, vh = svd(a, full_matrices=False)
-    kept = s > s[:1] * rcond
-    factors = select(kept, 1 / select(kept, s, s * 0 + 1), s * 0).astype(a.dtype)
+    large = s > s[:1] * rcond
+    factors = select(large, 1 / select(large, s, s * 0 + 1), s * 0).astype(a.dtype)
     inverse = adjoint(vh) * factors
     right = matmul(adjoint(u), b, precision="highest")
-    return matmul(inverse, right, precision="highest"), inverse, s, kept
+    return matmul(inverse, right, precision="highest"), inverse, s, large
 
 
 # ---- zeros at the ends ---------------------------------------------------------------------------
@@ -556,9 +556,9 @@ def trim_zeros(filt: Elements, trim: Ends = "fb", axis: Axes = None) -> Array:
     places = np.nonzero(np.atleast_1d(known(filt, otherwise)))
     low, high = [0] * filt.ndim, list(filt.shape)
     for d in axis:
-        found = places[d]
+        nonzero = places[d]
         if "f" in trim:
-            low[d] = int(found.min()) if found.size else high[d]
+            low[d] = int(nonzero.min()) if nonzero.size else high[d]
         if "b" in trim:
-            high[d] = int(found.max()) + 1 if found.size else low[d]
+            high[d] = int(nonzero.max()) + 1 if nonzero.size else low[d]
     return slice(filt, low, high)

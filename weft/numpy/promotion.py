@@ -83,7 +83,7 @@ _OF_INTEGERS = frozenset(
 
 
 def _computed_in(apply: Apply, wide: Any, dtype: Any) -> Apply:
-    """A function of narrow numbers as one of wider ones; a result of their dtype is rounded."""
+    """Computes a function of narrow numbers in a wider dtype, and rounds results of that dtype."""
 
     def rounded(x: Any) -> Any:
         if type_of(x).dtype != wide:
@@ -151,7 +151,7 @@ class Operation:
         return _marking(apply) if _is_narrowed(values) else apply
 
     def _is_of_booleans(self, dtype: Any) -> bool:
-        """Whether a setting decides in which dtype the function is computed."""
+        """Whether a setting decides the dtype of the computation."""
         return dtype == dtypes.bool_ and self.name in _OF_INTEGERS
 
     def host_step(
@@ -178,7 +178,7 @@ class Operation:
     def device_step(
         self, value: Any, of: ArrayType, dtype: Any, weak: bool, shape: tuple[int, ...]
     ) -> Unary | None:
-        """The conversion and broadcast of one array before the operation, or None."""
+        """The conversion and broadcast of an array before the operation, or None."""
         if not hasattr(value, "type") and not of.shape:
             return None
         wide = isinstance(value, np.ndarray) and dtype in WIDE and value.dtype != of.dtype
@@ -217,7 +217,7 @@ class Operation:
 
 
 def _item(value: Any, dtype: Any) -> Any:
-    """The number of a NumPy scalar or array, which keeps what fits in the default width."""
+    """The number of a NumPy scalar or array, reduced to the default width where settings say so."""
     if dtype != value.dtype and dtype.kind in "iu" and dtypes.keeps_low_bits():
         return dtypes.low_bits(value.item(), dtype).item()
     return value.item()
@@ -233,7 +233,7 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
 
 
 def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
-    """The operation on operands that are converted and broadcast first, as one executable."""
+    """The operation after conversions and broadcasts, as one executable."""
 
     def operation(*values: Any) -> Any:
         return apply(
@@ -245,8 +245,8 @@ def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
 
 
 def _is_narrowed(values: tuple[Any, ...]) -> bool:
-    """Whether the default width alone makes a result of 32 bits: all operands are Python numbers,
-    or 64-bit values of NumPy."""
+    """Whether the result has 32 bits only by the default width: all operands are Python numbers, or
+    64-bit values of NumPy."""
     if any(hasattr(x, "type") for x in values) or _settings().enable_x64:
         return False
     dtypes_of = [x.dtype for x in values if isinstance(x, (np.ndarray, np.generic))]
@@ -261,7 +261,7 @@ def _marking(apply: Apply) -> Apply:
 
 
 def _after_host(apply: Apply, hosts: list[Unary | None]) -> Apply:
-    """The operation on operands some of which are not arrays yet."""
+    """The operation after conversions of operands that are not arrays yet."""
     first, *rest = hosts
     if not rest:
         assert first is not None
@@ -283,8 +283,8 @@ def _itself(x: Any) -> Any:
 
 
 def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
-    """Returns a function that makes an operand of a number: a literal of a jaxpr, or in eager calls
-    a cached array on the device."""
+    """Makes a function that converts a number to a literal of a jaxpr, or in eager calls to a
+    cached array."""
     checked = dtypes.is_integer(scalar.dtype)
 
     def step(value: Any) -> Any:
@@ -298,7 +298,7 @@ def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
 
 
 def _key(value: Any) -> Any:
-    """The key of a plan: the type of an array, the class of a number."""
+    """The key of a plan: an array's type, or a number's class."""
     found = getattr(value, "type", None)
     if type(found) is ArrayType:
         return found
@@ -317,13 +317,13 @@ class _Plans(dict[Any, Apply]):
         self.operation = operation
 
     def of_numpy(self, x1: Any, x2: Any) -> Apply | None:
-        """The plan for two operands one of which is a NumPy array, where there is one."""
+        """The plan for two operands, one of them a NumPy array, if there is one."""
         if type(x1) is not np.ndarray and type(x2) is not np.ndarray:
             return None
         return self.get((_key(x1), _key(x2)))
 
     def make(self, *values: Any) -> Apply:
-        """The plan for operands for which the fast look-up found none."""
+        """The plan for operands without a cached plan."""
         operation = self.operation
         for value in values:
             check_unmasked(value, operation.name)
@@ -341,7 +341,7 @@ class _Plans(dict[Any, Apply]):
         return found
 
     def _stand_for_arrays(self, values: Sequence[Any]) -> bool:
-        """Whether the class of an operand does not tell its type: its objects stand for arrays."""
+        """Whether an operand's class does not tell its type, as its objects stand for arrays."""
         for value in values:
             if value.__class__ not in NUMBERS:
                 type_of(value)  # Learns the class where it is new.
@@ -349,7 +349,7 @@ class _Plans(dict[Any, Apply]):
         return not array_values.isdisjoint(classes)
 
     def _as_arrays(self, *values: Any) -> Any:
-        """The plan for such operands: looks up that of the arrays."""
+        """The plan for such operands: looks up that of their arrays."""
         arrays = as_operands(values)
         return self.make(*arrays)(*arrays)
 
@@ -397,8 +397,10 @@ def unary(
 
 
 def _of_two(plans: _Plans, unknown: Any) -> Any:
-    """The function that looks up its plan and runs it. It returns `unknown` for an operand that it
-    does not know; if that is MISSING it raises."""
+    """The function that looks up its plan and runs it.
+
+    For operands of other classes it returns `unknown`, or raises if that is MISSING.
+    """
 
     def function(x1: Any, x2: Any) -> Any:
         try:
@@ -422,8 +424,8 @@ def _of_two(plans: _Plans, unknown: Any) -> Any:
 
 
 def operator_of(function: BinaryUfunc) -> Binary:
-    """The function as an operator: it returns NotImplemented for an operand that it does not know,
-    so that Python tries the other operand's class."""
+    """The function as an operator: returns NotImplemented for operands of other classes, so that
+    Python tries the other operand's operator."""
     operator = _of_two(function.plans, NotImplemented)
     return _named(operator, function.__name__, function.__doc__ or "")
 
@@ -452,7 +454,7 @@ class UnaryUfunc(ufunc):
         self.__signature__ = _ONE
 
     def plans_for(self, x: Any) -> Apply:
-        """The plan for an operand for which the fast look-up found none."""
+        """The plan for an operand without a cached plan."""
         if x is MISSING:
             self.refuse(0, {})
         return self.plans.make(x)
@@ -488,7 +490,7 @@ class BinaryUfunc(ufunc):
         self.__signature__ = _TWO
 
     def plans_for(self, x1: Any, x2: Any) -> Apply:
-        """The plan for operands for which the fast look-up found none."""
+        """The plan for operands without a cached plan."""
         if x2 is MISSING:
             self.refuse(int(x1 is not MISSING), {})
         return self.plans.make(x1, x2)

@@ -53,9 +53,11 @@ _STEPS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
 
 
 def _fractions(scale: int) -> Kind:
-    """The kind of fractions, of 1 or of 100. Those out of range are refused if they are numbers on
-    the host; in an array on a device they give NaN. Under the setting `argument_rule="jax"` they
-    mean the nearest end."""
+    """The kind of fractions of 1 or of 100.
+
+    Numbers on the host out of range are refused; in an array on a device they give NaN. Under the
+    setting `argument_rule="jax"` they mean the nearest end.
+    """
 
     def take(value: Any, call: Arguments) -> Any:
         if not config.lenient():
@@ -129,8 +131,7 @@ Weights = Annotated[Any, dataclasses.replace(operand_kind, take=_weights, arrays
 def _quantile(
     a: Any, q: Any, axes: Any, method: str, keepdims: bool, weights: Any, skip: bool, scale: int
 ) -> Any:
-    """The elements at the fractions `q` of `scale` (None: in the middle); `skip`: among those that
-    are not NaN."""
+    """The elements at the fractions `q` of `scale` (None: in the middle); `skip`: without NaN."""
     if a.dtype in dtypes.COMPLEX:
         raise WeftValueError("it takes real numbers", got=str(a.type))
     target, middle = inexact(a.dtype), q is None
@@ -140,8 +141,8 @@ def _quantile(
             raise WeftValueError("there are no elements", got=str(a.type))
         rest = [1 if d in axes else n for d, n in enumerate(a.shape) if keepdims or d not in axes]
         return full((*q.shape, *rest), math.nan, target)
-    own = q.dtype in dtypes.INEXACT and not q.weak_type
-    if own and weights is None:
+    typed = q.dtype in dtypes.INEXACT and not q.weak_type
+    if typed and weights is None:
         target = inexact(dtypes.promote_types(a.dtype, q.dtype))
     working = accumulator(target)
     if config.lenient():
@@ -153,14 +154,14 @@ def _quantile(
     if weights is None:
         out = _at_fraction(sort(x, -1), q, method, skip)
     else:
-        out = _at_weight(x, _in_rows(_spread(weights, a, axes).astype(working), axes), q, skip)
+        out = _at_weight(x, _in_rows(_expand(weights, a, axes).astype(working), axes), q, skip)
     if keepdims:
         out = out.reshape(*q.shape, *(1 if d in axes else n for d, n in enumerate(a.shape)))
     return out.astype(target)
 
 
 def _in_rows(x: Any, axes: tuple[int, ...]) -> Any:
-    """The array with the axes as its last dimension."""
+    """Merges the axes into the last dimension."""
     rest = [d for d in range(x.ndim) if d not in axes]
     count = math.prod(x.shape[d] for d in axes)
     return x.transpose((*rest, *axes)).reshape(*(x.shape[d] for d in rest), count)
@@ -200,15 +201,15 @@ def _at_fraction(x: Any, q: Any, method: str, skip: bool) -> Any:
 
 
 def _or_nan(out: Any, q: Any, bad: Any) -> Any:
-    """The result, and NaN where it is bad or the fraction is out of range."""
+    """The result, with NaN where it is bad or the fraction is out of range."""
     wrong = broadcasted(bad, out.shape) | ((q < 0) | (q > 1))
     return select(wrong, full(out.shape, math.nan, out.dtype), out)
 
 
 def _step_of(q: Any, count: Any, method: str) -> tuple[Any, Any]:
-    """The position below a quantile by a method of Hyndman and Fan, and how far it is to the next.
+    """The position below a quantile by a method of Hyndman and Fan, and the share of the next.
 
-    Positions count from 0 and may lie outside of the elements.
+    Positions count from 0 and may be outside of the elements.
     """
     if method in _INTERPOLATED:
         alpha, beta = _INTERPOLATED[method]
@@ -231,7 +232,7 @@ def _step_of(q: Any, count: Any, method: str) -> tuple[Any, Any]:
 
 
 def _at_weight(x: Any, w: Any, q: Any, skip: bool) -> Any:
-    """The first element up to which the weights make the fraction q of all of them."""
+    """The first element at which the cumulative weight reaches the fraction q."""
     missing = is_nan(x)
     if skip:
         w = select(missing, full(w.shape, 0, w.dtype), w)
@@ -248,15 +249,15 @@ def _at_weight(x: Any, w: Any, q: Any, skip: bool) -> Any:
     return _or_nan(out, q, missing.all(-1) if skip else missing.any(-1))
 
 
-def _spread(weights: Any, a: Any, axes: tuple[int, ...]) -> Any:
-    """The weights in the shape of the array. Raises ShapeError where they do not fit."""
-    own = tuple(a.shape[d] for d in axes)
+def _expand(weights: Any, a: Any, axes: tuple[int, ...]) -> Any:
+    """Broadcasts weights to the array. Raises ShapeError if they do not fit."""
+    shape = tuple(a.shape[d] for d in axes)
     if weights.shape == a.shape:
         return weights
-    if weights.shape != own:
+    if weights.shape != shape:
         message = "weights have the shape of the array, or of its axes"
         got = f"weights of type {weights.type} for {a.type}"
-        raise ShapeError(message, got=got, wanted=f"{a.shape} or {own}")
+        raise ShapeError(message, got=got, wanted=f"{a.shape} or {shape}")
     return broadcast_in_dim(weights, a.shape, axes)
 
 

@@ -86,7 +86,7 @@ def _on_device(value: np.ndarray[Any, Any]) -> Any:
 
 
 def _static(value: Any, argument: str) -> Any:
-    """A concrete number. Raises WeftTypeError, WeftValueError or ShapeError for anything else."""
+    """A concrete number. Raises WeftTypeError, WeftValueError or ShapeError for other values."""
     if isinstance(value, Tracer):
         known = value.concrete()
         if known is None:
@@ -111,7 +111,7 @@ _PLAIN = {int, float, type(None)}
 
 
 def _range_dtype(values: list[Any]) -> Any:
-    """The dtype to which the numbers promote; Python numbers are weakly typed."""
+    """The dtype to which numbers promote; Python numbers are weakly typed."""
     pairs = []
     for value in values:
         of = canonical_type(value)
@@ -161,12 +161,12 @@ def arange(
     if by == 0:
         raise ZeroDivisionError("arange: the step is 0")
     _check_finite(start=first, stop=last, step=by)
-    made = _range(first, last, by, wanted)
-    return _placed(made_in_32_bits(made) if dtype is None else made, device, out_sharding)
+    out = _range(first, last, by, wanted)
+    return _placed(made_in_32_bits(out) if dtype is None else out, device, out_sharding)
 
 
 def _check_finite(**numbers: Any) -> None:
-    """Raises WeftValueError for a range that is NaN or endless."""
+    """Raises WeftValueError for a NaN or infinite range."""
     for name, value in numbers.items():
         # An infinite step ends the range after the first number.
         endless = math.isinf(value) and name != "step" if isinstance(value, float) else False
@@ -196,15 +196,15 @@ def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
                 "give a wider dtype, or set enable_x64"
             )
         if size > _ON_HOST or not is_eager():
-            return _counted(size, first, by, dtype)
+            return _integer_range(size, first, by, dtype)
         if first == 0 and by == 1:
             return _on_device(np.arange(size, dtype=dtype))
-        made = np.arange(size, dtype=np.uint64) * _wrapped(by) + _wrapped(first)
-        return _on_device(made.astype(dtype))
+        out = np.arange(size, dtype=np.uint64) * _modulo_64_bits(by) + _modulo_64_bits(first)
+        return _on_device(out.astype(dtype))
     if dtype in _PRECISE and size > _ON_HOST:
         low, high = _limits(dtypes.int32)
         if low <= first <= high and low <= end <= high:
-            return _converted(size, first, by, dtype)
+            return _real_range(size, first, by, dtype)
     elif dtype in _PRECISE and first == 0 and by == 1:
         return _on_device(np.arange(size, dtype=dtype))
     return _on_device((np.arange(size, dtype=np.int64) * by + first).astype(dtype))
@@ -222,27 +222,27 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) or (abs(value) <= 2**53 and value.is_integer())
 
 
-def _wrapped(value: int) -> Any:
-    """The number modulo 2**64: sums of such numbers are exact where they fit in the dtype."""
+def _modulo_64_bits(value: int) -> Any:
+    """A number modulo 2**64: sums of these are exact where they fit in the dtype."""
     return np.uint64(value % 2**64)
 
 
 @functools.cache
 def _limits(dtype: Any) -> tuple[int, int]:
-    found = dtypes.iinfo(dtype)
-    return int(found.min), int(found.max)
+    info = dtypes.iinfo(dtype)
+    return int(info.min), int(info.max)
 
 
 @array_function
-def _counted(size: Integer, first: Integer, by: Integer, dtype: DType) -> Any:
-    found = broadcasted_iota(dtype, (size,), 0)
-    found = found if by == 1 else found * _wrapped(by).astype(dtype)
-    return found + _wrapped(first).astype(dtype) if first else found
+def _integer_range(size: Integer, first: Integer, by: Integer, dtype: DType) -> Any:
+    out = broadcasted_iota(dtype, (size,), 0)
+    out = out if by == 1 else out * _modulo_64_bits(by).astype(dtype)
+    return out + _modulo_64_bits(first).astype(dtype) if first else out
 
 
 @array_function
-def _converted(size: Integer, first: Integer, by: Integer, dtype: DType) -> Any:
-    return convert_element_type(_counted(size, first, by, dtypes.int32), dtype)
+def _real_range(size: Integer, first: Integer, by: Integer, dtype: DType) -> Any:
+    return convert_element_type(_integer_range(size, first, by, dtypes.int32), dtype)
 
 
 @overload
@@ -305,15 +305,15 @@ def linspace(
     if known and (num := length_of(num, "linspace", "num")) <= _SMALL:
         check_flags("linspace", endpoint=endpoint, retstep=retstep)
         axis_of(axis, 1, "linspace")
-        made, step = _known(start, stop, num, bool(endpoint), dtype)
-        found = _placed(_on_device(made), device)
+        values, step = _known_linspace(start, stop, num, bool(endpoint), dtype)
+        out = _placed(_on_device(values), device)
         if dtype is None:
-            made_in_32_bits(found)
-        return (found, _on_device(step)) if retstep else found
-    found = _linspace(start, stop, num, endpoint, retstep, dtype, axis)
+            made_in_32_bits(out)
+        return (out, _on_device(step)) if retstep else out
+    out = _linspace(start, stop, num, endpoint, retstep, dtype, axis)
     if device is None:
-        return found
-    return (_placed(found[0], device), found[1]) if retstep else _placed(found, device)
+        return out
+    return (_placed(out[0], device), out[1]) if retstep else _placed(out, device)
 
 
 @array_function
@@ -328,40 +328,42 @@ def _linspace(
 ) -> Any:
     """`linspace` of ends that may be arrays."""
     ends, wanted, computed = _ends(start, stop, dtype)
-    out, step = _evenly(*ends, num, endpoint, axis, computed)
+    out, step = _evenly_spaced(*ends, num, endpoint, axis, computed)
     out = convert_element_type(rounding.floor(out) if wanted.kind in "iu" else out, wanted)
     return (out, step) if retstep else out
 
 
-def _known(start: float, stop: float, num: int, endpoint: bool, dtype: Any) -> tuple[Any, Any]:
-    """`linspace` between two concrete numbers, exact to rounding, and the distance."""
+def _known_linspace(
+    start: float, stop: float, num: int, endpoint: bool, dtype: Any
+) -> tuple[Any, Any]:
+    """`linspace` between concrete numbers, exact to rounding, and the step."""
     wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     real = wanted if wanted in dtypes.FLOATING else dtypes.default_float()
     # 1e300 in float32 is infinity, and so is the distance of -1e308 and 1e308.
     with np.errstate(over="ignore", invalid="ignore"):
-        made, step = _even_values(float(start), float(stop), num, endpoint)
-        made = (np.floor(made) if wanted.kind in "iu" else made).astype(wanted)
-        return made, np.asarray(step, real)
+        out, step = _even_values(float(start), float(stop), num, endpoint)
+        out = (np.floor(out) if wanted.kind in "iu" else out).astype(wanted)
+        return out, np.asarray(step, real)
 
 
 def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[Any, float]:
-    """The result of `np.linspace` and the distance, in a fifth of its time."""
+    """`np.linspace` and the step, in a fifth of its time."""
     parts = num - 1 if endpoint else num
     step = (stop - start) / parts if parts > 0 else math.nan
-    made = np.arange(num, dtype=np.float64)
+    out = np.arange(num, dtype=np.float64)
     if parts > 0 and step:
-        made *= step
+        out *= step
     elif parts > 0:  # The distance is 0 or underflows.
-        made /= parts
-        made *= stop - start
-    made += start
+        out /= parts
+        out *= stop - start
+    out += start
     if endpoint and num > 1:
-        made[-1] = stop
-    return made, step
+        out[-1] = stop
+    return out, step
 
 
 def _ends(start: Any, stop: Any, dtype: Any) -> tuple[tuple[Any, Any], Any, Any]:
-    """The ends in one shape, the dtype of the result, and the dtype to compute in."""
+    """The ends in one shape, the dtype of the result, and that of the computation."""
     start, stop = promoted("", start, stop)
     computed = inexact(start.dtype)
     wanted = computed if dtype is None else dtype
@@ -372,10 +374,10 @@ def _ends(start: Any, stop: Any, dtype: Any) -> tuple[tuple[Any, Any], Any, Any]
     return (first, last), wanted, computed
 
 
-def _evenly(
+def _evenly_spaced(
     start: Any, stop: Any, num: int, endpoint: bool, axis: int, computed: Any
 ) -> tuple[Any, Any]:
-    """`num` values from one end to the other along a new axis, and their distance."""
+    """`num` evenly spaced values along a new axis, and their distance."""
     shape = start.shape
     parts = num - 1 if endpoint else num
     real = dtypes.to_real(computed)
@@ -384,7 +386,7 @@ def _evenly(
         column = (num,) + (1,) * len(shape)
         fraction = convert_element_type(broadcasted_iota(dtypes.int32, column, 0), real) / parts
         fraction = broadcasted(convert_element_type(fraction, computed), (num, *shape))
-        first, last = (_repeated(x, num) for x in (start, stop))
+        first, last = (_repeat(x, num) for x in (start, stop))
         # A weighted mean stays within the ends where start + i * step may leave them.
         out = first * (1 - fraction) + last * fraction
         if endpoint:
@@ -392,11 +394,11 @@ def _evenly(
             out = select(index == np.int32(num - 1), last, out)
     else:
         step = real.type(math.nan)  # Of no shape, as in NumPy.
-        out = _repeated(start, num)
+        out = _repeat(start, num)
     return move_dim(out, 0, axis, num), step
 
 
-def _repeated(x: Any, num: int) -> Any:
+def _repeat(x: Any, num: int) -> Any:
     return broadcast_in_dim(x, (num, *x.shape), tuple(range(1, x.ndim + 1)))
 
 
@@ -419,7 +421,7 @@ def logspace(
     Array([  1.,  10., 100.], dtype=float32)
     """
     ends, wanted, computed = _ends(start, stop, dtype)
-    exponents, _ = _evenly(*ends, num, endpoint, axis, computed)
+    exponents, _ = _evenly_spaced(*ends, num, endpoint, axis, computed)
     base = convert_element_type(base, computed)
     shape = broadcast_shape(None, base.shape, exponents.shape)
     out = powers.pow(broadcasted(base, shape), broadcasted(exponents, shape))
@@ -444,12 +446,12 @@ def geomspace(
     """
     (first, last), wanted, computed = _ends(start, stop, dtype)
     ratio = last / first
-    exponents, _ = _evenly(filled(0, first), lax.log(ratio), num, endpoint, 0, computed)
-    out = _repeated(first, num) * lax.exp(exponents)
+    exponents, _ = _evenly_spaced(filled(0, first), lax.log(ratio), num, endpoint, 0, computed)
+    out = _repeat(first, num) * lax.exp(exponents)
     index = broadcasted_iota(dtypes.int32, out.shape, 0)
-    out = select(index == np.int32(0), _repeated(first, num), out)
+    out = select(index == np.int32(0), _repeat(first, num), out)
     if endpoint and num > 1:
-        out = select(index == np.int32(num - 1), _repeated(last, num), out)
+        out = select(index == np.int32(num - 1), _repeat(last, num), out)
     out = move_dim(out, 0, axis, num)
     if wanted.kind in "iu":
         # Values that are whole but for rounding are meant to be whole.
@@ -473,7 +475,7 @@ def _banded(k: Operand, shape: Shape, dtype: DType, below: Flag) -> Any:
 
 
 def _inside(shape: tuple[int, ...], k: Any, below: bool) -> Any:
-    """Whether an element of a matrix is on the k-th diagonal, or also below it."""
+    """The mask of the k-th diagonal, or also of the elements below it."""
     n = len(shape)
     rows, columns = (broadcasted_iota(dtypes.int32, shape, d) for d in (n - 2, n - 1))
     rows = rows + k
@@ -497,8 +499,8 @@ def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: st
     wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     k = _diagonal(k, shape, operation)
     if is_eager() and shape[0] * shape[1] <= _SMALL:
-        made = np.tri(*shape, k) if below else np.eye(*shape, k)
-        return _on_device(made.astype(wanted))
+        out = np.tri(*shape, k) if below else np.eye(*shape, k)
+        return _on_device(out.astype(wanted))
     k = np.int32(k) if type(k) is int else convert_element_type(k, dtypes.int32)
     return _banded(k, shape, wanted, below)
 

@@ -71,7 +71,7 @@ def squared_size(x: Any) -> Any:
 
 
 def kept(x: Any, shape: tuple[int, ...], axes: tuple[Any, ...], keepdims: bool) -> Any:
-    """The result of a reduction, with the reduced axes as dimensions of length 1 if asked for."""
+    """The result of a reduction; with `keepdims`, reduced axes have length 1."""
     if not keepdims:
         return x
     return reshape(x, tuple(1 if d in axes else n for d, n in enumerate(shape)))
@@ -84,7 +84,7 @@ def boolean(x: Any) -> Any:
 
 
 def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
-    """The dtype of a sum or product of elements: integers widen to the default width."""
+    """The dtype of a sum or product: integers widen to the default width."""
     if dtype == dtypes.bool_:
         return dtypes.default_int()
     if not promote_integers or dtype not in dtypes.INTEGER:
@@ -94,7 +94,7 @@ def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
 
 
 def masked(x: Any, where: Any, fill: Any) -> Any:
-    """The elements where the mask holds, and `fill` elsewhere; without a mask all of them."""
+    """Selects elements by a mask, and `fill` elsewhere; None selects all."""
     if where is None:
         return x
     aval = type_of(x)
@@ -103,7 +103,7 @@ def masked(x: Any, where: Any, fill: Any) -> Any:
 
 
 def over(reduce: Any, collective: Any, x: Any, axes: tuple[Any, ...]) -> Any:
-    """The reduction along the positions among the axes, then along the names, which stand last."""
+    """Reduces along the positions among the axes, then along the names, which come last."""
     if not axes or not isinstance(axes[-1], str):
         return reduce(x, axes)
     names = tuple(axis for axis in axes if isinstance(axis, str))
@@ -111,12 +111,12 @@ def over(reduce: Any, collective: Any, x: Any, axes: tuple[Any, ...]) -> Any:
 
 
 def sum_over(x: Any, axes: tuple[Any, ...]) -> Any:
-    """The sum along axes, as it is."""
+    """The sum along axes, in its dtype."""
     return over(reduce_sum, psum, x, axes)
 
 
 def count_over(shape: tuple[int, ...], axes: tuple[Any, ...], where: Any, dtype: Any) -> Any:
-    """How many elements each result is computed from, as a number or an array of `dtype`."""
+    """The number of elements of each result, as a number or an array of `dtype`."""
     if where is None:
         lengths = (axis_size(axis) if isinstance(axis, str) else shape[axis] for axis in axes)
         return dtype.type(product(lengths))
@@ -127,8 +127,10 @@ def count_over(shape: tuple[int, ...], axes: tuple[Any, ...], where: Any, dtype:
 
 
 def _initial(dtype_of: Any, means: str) -> Kind:
-    """The kind of a number that a reduction starts from. A Python number must fit in the dtype that
-    `dtype_of` returns."""
+    """The kind of a number that a reduction starts from.
+
+    A Python number must fit in the dtype that `dtype_of` returns.
+    """
 
     def take(value: Any, call: Arguments) -> Any:
         name = call.operation
@@ -377,8 +379,8 @@ def variance(
     a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, root: bool = False
 ) -> Any:
     """The mean squared distance from the mean along axes, or its root."""
-    shape, own = type_of(a).shape, inexact(type_of(a).dtype)
-    computed = own if dtype is None else dtypes.promote_types(dtype, own)
+    shape, default = type_of(a).shape, inexact(type_of(a).dtype)
+    computed = default if dtype is None else dtypes.promote_types(dtype, default)
     x = convert(a, accumulator(computed))
     working = type_of(x).dtype
     real_dtype = dtypes.to_real(working)

@@ -186,10 +186,6 @@ def _true(x: Prepared) -> Any:
     return broadcasted(np.bool_(True), x.shape)
 
 
-def _not_a_number(x: Any) -> Any:
-    return lax.ne(x, x)
-
-
 @array_function
 def _infinite(x: Prepared) -> Any:
     return lax.abs(x) == constant(math.inf, x)
@@ -212,7 +208,7 @@ def is_finite(x: Any) -> Any:
 
 isnan: UnaryUfunc = unary_ufunc(
     "isnan",
-    {dtypes.ANY: _not_a_number},
+    {dtypes.ANY: lambda x: lax.ne(x, x)},
     """Whether a value is not a number, elementwise.
 
     >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
@@ -290,9 +286,9 @@ def nan_to_num(
     low = float(limits.min) if neginf is None else neginf
     out: Any = x
     for bad, number in ((nan, math.nan), (high, math.inf), (low, -math.inf)):
-        found = x != x if math.isnan(number) else x == constant(number, x)
+        mask = x != x if math.isnan(number) else x == constant(number, x)
         value = constant(bad, x) if isinstance(bad, (int, float)) else convert(bad, x.dtype)
-        out = select(found, together(out, value)[1], out)
+        out = select(mask, together(out, value)[1], out)
     return out
 
 
@@ -387,7 +383,7 @@ spacing: UnaryUfunc = unary_ufunc(
 
 
 def _power_of_two(exponent: Any, like: Any) -> Any:
-    """2 to a power within the range of normal numbers, made from its bits."""
+    """2 to a power in the range of normal numbers, from its bits."""
     integer, fraction, bias = _FORMATS[like.dtype]
     biased = convert_element_type(exponent + constant(bias, exponent), integer)
     pattern = bits.shift_left(biased, constant(fraction, biased))
@@ -402,7 +398,7 @@ def _scale_by_power(x: Operand, exponent: Operand) -> Any:
 
 
 def _times_powers(x: Any, exponent: Any, *, count: int) -> Any:
-    """x times 2 to a power, as a product with `count` powers within the range of normal numbers."""
+    """x times 2 to a power, by `count` factors in the range of normal numbers."""
     bias = _FORMATS[x.dtype][2]
     low, high = filled(1 - bias, exponent), filled(bias, exponent)
     for _ in range(count):
@@ -413,7 +409,7 @@ def _times_powers(x: Any, exponent: Any, *, count: int) -> Any:
 
 
 def _within_int32(exponent: Any) -> Any:
-    """Exponents, clipped to +-10**6 in wide dtypes, where every result is infinite or 0."""
+    """Clips exponents of wide dtypes to +-10**6, where every result is infinite or 0."""
     of = type_of(exponent).dtype
     if of.itemsize < 4 or of == dtypes.int32:
         return exponent
@@ -442,7 +438,7 @@ def ldexp(x1: Any, x2: Any, /) -> Any:
 
 @array_function
 def _fraction_and_exponent(x: Operand) -> tuple[Any, Any]:
-    """m and e for which x = m * 2**e and 0.5 <= |m| < 1; x and 0 for 0, infinities and NaN."""
+    """m and e with x = m * 2**e and 0.5 <= |m| < 1; x and 0 for 0, infinities and NaN."""
     fraction, bias = _FORMATS[x.dtype][1:]
     pattern = _bits_of(x)
     # The compiler's arithmetic may take subnormal numbers for 0: their fractions are read as
@@ -461,7 +457,7 @@ def _fraction_and_exponent(x: Operand) -> tuple[Any, Any]:
 
 
 def _exponent_field(x: Any) -> Any:
-    """The bits of the exponent, as a number."""
+    """The biased exponent."""
     fraction, bias = _FORMATS[x.dtype][1:]
     pattern = _bits_of(x)
     field = bits.shift_right_logical(pattern, constant(fraction, pattern))

@@ -50,7 +50,7 @@ INT32 = np.dtype(np.int32)
 
 
 def _position(a: Any, axis: int | None, keepdims: bool, largest: bool, skip: bool) -> Any:
-    """The position of the largest or the smallest element; `skip`: of those that are not NaN."""
+    """The position of the largest or smallest element; `skip`: without NaN."""
     if not (a.size if axis is None else a.shape[axis]):
         raise WeftValueError(
             "there are no elements to choose from",
@@ -117,14 +117,14 @@ def nanargmin(a: Operand, axis: Axis = None, out: Out = None, keepdims: Flag = F
 
 def _less_than(x: Any, y: Any) -> Any:
     """x < y in the order of `sort`, in which NaN is the greatest."""
-    found = lt(x, y)
-    return found | (is_nan(y) & ~is_nan(x)) if x.dtype in dtypes.FLOATING else found
+    less = lt(x, y)
+    return less | (is_nan(y) & ~is_nan(x)) if x.dtype in dtypes.FLOATING else less
 
 
-def _bisected(a: Any, v: Any, side: str, dtype: Any) -> Any:
-    """How many elements of `a` go before each value, from the highest bit of that count.
+def _bisect(a: Any, v: Any, side: str, dtype: Any) -> Any:
+    """The number of elements of `a` before each value, from its highest bit.
 
-    One number that grows, not an interval: XLA computes all earlier steps again in each step.
+    One growing number, not an interval: XLA computes all earlier steps again in each step.
     """
     n, v_nan = a.size, None
     if v.dtype in dtypes.FLOATING:  # NaN is the greatest
@@ -134,8 +134,8 @@ def _bisected(a: Any, v: Any, side: str, dtype: Any) -> Any:
         if v_nan is None:
             # Unlike operators, these refuse complex numbers.
             return lt(value, v) if side == "left" else ~lt(v, value)
-        found = lt(value, v) if side == "left" else le(value, v)
-        return found | (v_nan if side == "right" else v_nan & (value == value))
+        less = lt(value, v) if side == "left" else le(value, v)
+        return less | (v_nan if side == "right" else v_nan & (value == value))
 
     count = broadcasted(dtype.type(0), v.shape)
     for k in reversed(range(n.bit_length())):
@@ -145,15 +145,15 @@ def _bisected(a: Any, v: Any, side: str, dtype: Any) -> Any:
     return count
 
 
-def _places(a: Any, v: Any, side: str, method: str = "scan") -> Any:
-    """Where values go into a sorted vector of their dtype."""
+def _search(a: Any, v: Any, side: str, method: str = "scan") -> Any:
+    """The positions of values in a sorted vector of their dtype."""
     dtype = INT32 if a.size < 2**31 else np.dtype(np.int64)
     if method == "compare_all":
         grid = (a.size, *v.shape)
         rows, points = broadcast_in_dim(a, grid, (0,)), broadcasted(v, grid)
         before = _less_than(rows, points) if side == "left" else ~_less_than(points, rows)
         return before.sum(0, dtype=dtype)
-    return _bisected(a, v, side, dtype) if a.size else full(v.shape, 0, dtype)
+    return _bisect(a, v, side, dtype) if a.size else full(v.shape, 0, dtype)
 
 
 Side = Annotated[str, choice("left", "right")]
@@ -183,7 +183,7 @@ def searchsorted(
     """
     if a.ndim != 1:
         raise ShapeError("it takes a sorted array of one dimension", got=str(a.type))
-    return _places(a if sorter is None else take_axis(a, sorter, 0, "clip"), v, side, method)
+    return _search(a if sorter is None else take_axis(a, sorter, 0, "clip"), v, side, method)
 
 
 def _ends(x: Any) -> list[Any]:
@@ -209,8 +209,8 @@ def digitize(
         return full(x.shape, 0, np.int32)
     side = "left" if right else "right"
     first, last = _ends(bins)
-    falling = bins.size - _places(rev(bins, (0,)), x, side)
-    return select(first <= last, _places(bins, x, side), falling)
+    falling = bins.size - _search(rev(bins, (0,)), x, side)
+    return select(first <= last, _search(bins, x, side), falling)
 
 
 # Among so few elements comparing with all of them is faster than bisection.
@@ -241,11 +241,11 @@ def isin(
     if ordered and (test.size > _FEW if method == "auto" else method != "compare_all"):
         test = sort((test,), 0)[0]
         # NaN equals nothing, wherever it goes.
-        found = take_axis(test, _places(test, element, "left"), 0, "clip") == element
+        out = take_axis(test, _search(test, element, "left"), 0, "clip") == element
     else:
         grid = (*element.shape, test.size)
-        found = (broadcast_in_dim(element, grid, (*range(element.ndim),)) == test).any(-1)
-    return ~found if invert else found
+        out = (broadcast_in_dim(element, grid, (*range(element.ndim),)) == test).any(-1)
+    return ~out if invert else out
 
 
 # ---- interpolation -------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def interp(
     x, xp, fp = x.astype(dtype), xp.astype(dtype), fp.astype(values)
     if period is not None:
         x, xp, fp = _periodic(x, xp, fp, abs(period.astype(dtype)))
-    i = _places(xp, x, "right").clip(1, xp.size - 1)
+    i = _search(xp, x, "right").clip(1, xp.size - 1)
     before = i - 1
     x0, x1, f0, f1 = (take_axis(v, j, 0, "clip") for v in (xp, fp) for j in (before, i))
     run, rise = x1 - x0, f1 - f0

@@ -98,7 +98,7 @@ def _segments(
     data: Any, ids: Any, *, name: str, num_segments: int, flags: tuple[bool, bool], mode: Any,
     bucket_size: int | None,
 ) -> Any:  # fmt: skip
-    """The combined elements of each segment; `flags`: the ids are sorted, and no two are equal."""
+    """Combines the elements of each segment; `flags`: the ids are sorted, and all different."""
     kind = _KINDS[name]
     rows, ids = data.reshape(ids.size, *data.shape[ids.ndim :]), ids.reshape(-1)
     if bucket_size is None or ids.size <= bucket_size:
@@ -110,12 +110,12 @@ def _segments(
 
 
 def _clipped(ids: Any, num_segments: int) -> Any:
-    """The segment ids clipped to the segments that there are, for mode="clip"."""
+    """Clips ids to the existing segments, for mode="clip"."""
     return minimum(maximum(ids.astype(dtypes.int64), 0), num_segments - 1)
 
 
 def _by_bucket(ids: Any, num_segments: int, bucket_size: int, mode: GatherScatterMode) -> Any:
-    """Segment ids that are different in every bucket of rows; -1 for ids out of bounds."""
+    """Makes segment ids different in every bucket of rows; -1 for ids out of bounds."""
     ids = ids.astype(dtypes.int64)
     if mode is GatherScatterMode.CLIP:
         ids = _clipped(ids, num_segments)
@@ -159,7 +159,7 @@ def _scattered(
 
 
 def _product_of_others(rows: Any, ids: Any) -> Any:
-    """For each row the product of all other rows of its segment."""
+    """For each row, the product of all other rows of its segment."""
     size = ids.size
     if not size:
         return rows
@@ -176,7 +176,7 @@ def _product_of_others(rows: Any, ids: Any) -> Any:
 
 
 def _products_before(rows: Any, begins: Any, reverse: bool) -> Any:
-    """For each row the product of the rows before it in its segment (after it with `reverse`)."""
+    """For each row, the product of the earlier rows of its segment (later ones with `reverse`)."""
     size = begins.size
     ones = full((1, *rows.shape[1:]), 1, rows.dtype)
     # Each row is shifted by one, and 1 stands at the first of each segment.

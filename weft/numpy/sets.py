@@ -80,7 +80,8 @@ def _differ(above: Any, below: Any, equal_nan: bool) -> Any:
 
 @compiled
 def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
-    """Sorts rows; returns their positions before, where each value begins, each value's number."""
+    """Sorts rows; returns their old positions, the first of each value, and each row's value
+    number."""
     n, k = rows.shape
     columns = [slice_in_dim(rows, i, i + 1, axis=1).reshape(n) for i in range(k)]
     if not k:
@@ -98,7 +99,7 @@ def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
 def _unique(
     rows: Any, order: Any, first: Any, number: Any, *fill: Any, size: int
 ) -> tuple[Any, Any, Any, Any]:
-    """The values, the position of the first of each, the number of each row's value, the counts."""
+    """The values, the first position of each, each row's value number, and the counts."""
     n, k = rows.shape
     dtype = dtypes.default_int()
     # One more than is wanted ends the last value.
@@ -148,7 +149,7 @@ def _all_of(
 def _of_nothing(
     ar: Any, axis: int | None, count: int, fill_value: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """What `_all_of` gives if there are no values: as many fill values as wanted."""
+    """The result of `_all_of` without values: as many fill values as wanted."""
     if count and fill_value is None:
         fix = Fix("fill", "pass fill_value=, the value of those missing", {"fill_value": 0})
         message, got = f"size={count} values of no elements", str(ar.type)
@@ -432,7 +433,7 @@ def _different(values: Any, valid: Any) -> tuple[Any, Any, Any]:
 
 
 def _least_or(fill_value: Any, values: Any, mask: Any) -> Any:
-    """What fills up sorted values: by default the first of those chosen, or 0 if there is none."""
+    """The value that fills up sorted values: by default the smallest one, or 0 for none."""
     if fill_value is not None:
         return fill_value
     return compress(mask, values, size=1).reshape(())
@@ -440,7 +441,7 @@ def _least_or(fill_value: Any, values: Any, mask: Any) -> Any:
 
 @compiled
 def _shared(a: Any, b: Any, *, both: bool) -> tuple[Any, Any, Any]:
-    """Two sets of different values in one order, and which of them are in both (or in one)."""
+    """Merges two sets in order, and marks values that are in both (or in one)."""
     n = a.size + b.size
     values, order = sort((join([a, b], 0), iota(INT32, n)), 0, num_keys=1)
     no = full((min(n, 1),), False)

@@ -146,7 +146,7 @@ def lexsort(keys: Operands, axis: Integer = -1) -> Array:
 
 
 def _check_kth(a: Any, kth: int, axis: int) -> None:
-    """Raises WeftValueError for a position that is not one along the axis."""
+    """Raises WeftValueError if a position is out of range."""
     length = type_of(a).shape[axis]
     if not -length <= kth < length:
         raise WeftValueError("kth is out of range", got=f"kth={kth} of {length} elements")
@@ -184,9 +184,9 @@ def argpartition(a: Operand, kth: Integer, axis: Axis = -1) -> Array:
 
 
 def accumulated(unit: int, a: Any, axis: int, dtype: Any, initial: bool = False) -> Any:
-    """The sums (with the unit 0) or products (1) of the elements up to each one."""
-    own = type_of(a).dtype
-    target = dtype or (dtypes.default_int() if own == dtypes.bool_ else own)
+    """Cumulative sums (unit 0) or products (unit 1)."""
+    operand_dtype = type_of(a).dtype
+    target = dtype or (dtypes.default_int() if operand_dtype == dtypes.bool_ else operand_dtype)
     if target == dtypes.bool_:
         # Sums and products of booleans are "any" and "all", which no integer counts wrongly.
         x = convert(boolean(a), dtypes.int32)
@@ -241,8 +241,8 @@ def nancumprod(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = No
     return accumulated(1, *line(without_nan(a, 1), axis), dtype)
 
 
-def _standard(unit: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
-    """`accumulated` as the array API standard has it: narrow integers are widened."""
+def _cumulate(unit: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
+    """`accumulated` as in the array API standard: narrow integers are widened."""
     of = type_of(x)
     if of.ndim == 0:
         raise ShapeError("it takes an array with dimensions", got=str(of))
@@ -266,7 +266,7 @@ def cumulative_sum(
     >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6], dtype=int32)
     """
-    return _standard(0, x, axis, dtype, include_initial)
+    return _cumulate(0, x, axis, dtype, include_initial)
 
 
 @array_function
@@ -280,4 +280,4 @@ def cumulative_prod(
     >>> jnp.cumulative_prod(jnp.array([1, 2, 3]), include_initial=True)
     Array([1, 1, 2, 6], dtype=int32)
     """
-    return _standard(1, x, axis, dtype, include_initial)
+    return _cumulate(1, x, axis, dtype, include_initial)

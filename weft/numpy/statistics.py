@@ -195,10 +195,10 @@ def _bincount(x: Operand, weights: Operand | None, length: Length) -> Array:
     if index.dtype in dtypes.SIGNED:
         index = index.clip(0)
     values = full(x.shape, 1, dtypes.default_int()) if weights is None else weights
-    return _sums(index, values, length)
+    return _sum_by_index(index, values, length)
 
 
-def _sums(index: Any, values: Any, length: int) -> Any:
+def _sum_by_index(index: Any, values: Any, length: int) -> Any:
     """The sums of the values of equal index."""
     zeros = full((length,), 0, values.dtype)
     if not length:
@@ -213,7 +213,7 @@ _RULES = ("auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges")
 
 
 def _bins(value: Any, call: Arguments) -> Any:
-    """A rule as it is, edges as an array, and a number of bins."""
+    """A rule, edges as an array, or a number of bins."""
     if isinstance(value, str):
         return value
     if isinstance(value, (list, tuple)):
@@ -302,7 +302,7 @@ def _edges(a: Any, bins: Any, ends: Any, weights: Any = None) -> Any:
 
 
 def _edges_by_rule(a: Any, rule: str, ends: Any, weights: Any) -> Any:
-    """The edges that NumPy chooses by a rule, from values that are known."""
+    """The edges that NumPy's rule gives for known values."""
     values = a.concrete() if isinstance(a, Tracer) else a
     if values is None:
         why = f"how many bins {rule!r} makes depends on values"
@@ -392,12 +392,12 @@ def _widths(edges: Any) -> Any:
 
 
 def _sums_inside(index: Any, inside: Any, values: Any, size: int) -> Any:
-    """The sums of the values inside, by their index."""
-    return _sums(index, select(inside, values, full(values.shape, 0, values.dtype)), size)
+    """The sums by index of the values inside."""
+    return _sum_by_index(index, select(inside, values, full(values.shape, 0, values.dtype)), size)
 
 
 def _bin_of(x: Any, edges: Any) -> tuple[Any, Any]:
-    """The number of the bin of each value, and whether it is in one; the last one is closed."""
+    """The bin of each value, and whether it is in one; the last bin is closed."""
     first, last = (slice_in_dim(edges, i, i + 1).reshape(()) for i in (0, edges.size - 1))
     index = (searchsorted(edges, x, "right") - 1).clip(0, edges.size - 2)
     return index, ~((x < first) | (x > last) | is_nan(x))

@@ -58,7 +58,7 @@ def take_axis(x: Any, index: Any, axis: int, mode: str, fill_value: Any = None) 
     shape, of = type_of(x).shape, type_of(index)
     rank = of.ndim
     if not shape[axis]:
-        return _of_nothing(x, (*shape[:axis], *of.shape, *shape[axis + 1 :]), mode, fill_value)
+        return _take_from_empty(x, (*shape[:axis], *of.shape, *shape[axis + 1 :]), mode, fill_value)
     numbers = GatherDimensionNumbers(
         offset_dims=tuple(d if d < axis else d + rank - 1 for d in range(len(shape)) if d != axis),
         collapsed_slice_dims=(axis,),
@@ -74,8 +74,8 @@ def take_axis(x: Any, index: Any, axis: int, mode: str, fill_value: Any = None) 
     )
 
 
-def _of_nothing(x: Any, shape: tuple[int, ...], mode: str, fill_value: Any) -> Any:
-    """The result of taking along an axis without elements: empty, or fill values."""
+def _take_from_empty(x: Any, shape: tuple[int, ...], mode: str, fill_value: Any) -> Any:
+    """The result for an axis without elements: empty, or fill values."""
     if 0 in shape:
         return reshape(x, shape)
     dtype = type_of(x).dtype
@@ -97,7 +97,7 @@ def wrapped(index: Any, size: int) -> Any:
 
 
 def index_in_mode(index: Any, size: int, mode: str | None, wrap: bool = True) -> tuple[Any, str]:
-    """Positions as a gather takes them, and its mode, for the modes of `take`."""
+    """Positions and mode of a gather, for the modes of `take`."""
     if mode == "wrap":
         of = type_of(index)
         return wrapped(index if of.dtype.itemsize >= 4 else convert(index, INT32), size), "clip"
@@ -194,30 +194,30 @@ def take(
         raise WeftIndexError(message, got=got, wanted="no positions")
     if axis is None:
         a, axis = reshape(a, (size,)), 0
-    index, how = index_in_mode(strong(indices), size, mode)
-    return take_axis(a, index, axis, how, fill_value)
+    index, mode = index_in_mode(strong(indices), size, mode)
+    return take_axis(a, index, axis, mode, fill_value)
 
 
 def _common(shape: Any, places: Any, axis: int) -> tuple[int, ...]:
-    """The shape of an array and of positions along an axis, broadcast but for the axis."""
+    """Broadcasts the shapes of an array and of positions, except along the axis."""
     return tuple(
         n if d == axis else broadcast_shape(None, (n,), (shape[d],))[0]
         for d, n in enumerate(places)
     )
 
 
-def _aligned(arr: Any, indices: Any, axis: int, mode: Any, wrap: bool) -> Any:
-    """The operand and positions of a gather along one axis, with the other dimensions matched."""
+def _align(arr: Any, indices: Any, axis: int, mode: Any, wrap: bool) -> Any:
+    """The operands of a gather along one axis, with the other dimensions matched."""
     shape, of = type_of(arr).shape, type_of(indices)
     common = _common(shape, of.shape, axis)
     arr = broadcasted(arr, (*common[:axis], shape[axis], *common[axis + 1 :]))
     index = strong(broadcasted(indices, common))
     if mode == "clip" and wrap:  # As an index does: first from the end, then to the bounds.
         index = counted_from_start(index, shape[axis])
-    index, how = index_in_mode(index, shape[axis], mode, wrap)
+    index, mode = index_in_mode(index, shape[axis], mode, wrap)
     others = tuple(d for d in range(len(shape)) if d != axis)
     numbers = GatherDimensionNumbers((), (axis,), (axis,), others, others)
-    return arr, reshape(index, (*common, 1)), numbers, (1,) * len(shape), how
+    return arr, reshape(index, (*common, 1)), numbers, (1,) * len(shape), mode
 
 
 @array_function
@@ -246,10 +246,10 @@ def take_along_axis(
         counts = f"{indices.ndim} dimensions and the array {arr.ndim}"
         got = f"{arr.type} and indices {indices.type}"
         raise ShapeError(f"the positions have {counts}", got=got, wanted="as many dimensions")
-    arr, index, numbers, sizes, how = _aligned(arr, indices, axis, mode, wrap_negative_indices)
+    arr, index, numbers, sizes, mode = _align(arr, indices, axis, mode, wrap_negative_indices)
     if not arr.size:
-        return _of_nothing(arr, index.shape[:-1], how, fill_value)
-    return gather(arr, index, numbers, sizes, mode=how, fill_value=fill_value)
+        return _take_from_empty(arr, index.shape[:-1], mode, fill_value)
+    return gather(arr, index, numbers, sizes, mode=mode, fill_value=fill_value)
 
 
 @array_function
@@ -275,11 +275,11 @@ def put_along_axis(
     if not x.size:
         return reshape(arr, arr.shape)
     common = _common(x.shape, indices.shape, axis)
-    places, how = index_in_mode(strong(broadcasted(indices, common)), x.shape[axis], mode)
+    places, mode = index_in_mode(strong(broadcasted(indices, common)), x.shape[axis], mode)
     others = tuple(d for d in range(x.ndim) if d != axis)
     updates = broadcasted(convert(values, x.dtype), common)
     numbers = ScatterDimensionNumbers((), (axis,), (axis,), others, others)
-    out = scatter(x, reshape(places, (*common, 1)), updates, numbers, mode=how)
+    out = scatter(x, reshape(places, (*common, 1)), updates, numbers, mode=mode)
     return reshape(out, arr.shape)
 
 
@@ -298,14 +298,14 @@ def put(
     """
     if not (a.size and v.size and ind.size):
         return reshape(a, a.shape)
-    places, how = index_in_mode(strong(reshape(ind, (ind.size,))), a.size, mode)
+    places, mode = index_in_mode(strong(reshape(ind, (ind.size,))), a.size, mode)
     values = reshape(convert(v, a.dtype), (v.size,))
     if v.size < ind.size:
         values = concatenate([values] * -(-ind.size // v.size), 0)
     updates = slicing.slice(values, (0,), (ind.size,))
     flat, places = reshape(a, (a.size,)), reshape(places, (ind.size, 1))
     numbers = ScatterDimensionNumbers((), (0,), (0,))
-    return reshape(scatter(flat, places, updates, numbers, mode=how), a.shape)
+    return reshape(scatter(flat, places, updates, numbers, mode=mode), a.shape)
 
 
 @array_function

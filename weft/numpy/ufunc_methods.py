@@ -63,7 +63,8 @@ _UPDATES = {"add": "add", "multiply": "multiply", "maximum": "max", "minimum": "
 
 
 def check_binary(function: ufunc, method: str, out: Any = None) -> str:
-    """The name of the method with its function. Raises unless this maps two operands to one."""
+    """The name of the method with its function. Raises unless the function maps two operands to
+    one."""
     name = f"{function.__name__}.{method}"
     if function.nin != 2 or function.nout != 1:
         message = f"{name}: only functions of two operands with one result have this method"
@@ -119,7 +120,7 @@ def identity_of(function: ufunc, dtype: Any) -> Any:
 
 
 def _run(program: CompiledFunction, function: ufunc) -> Callable[..., Any]:
-    """The compiled function, or for a user's function, which may read state, its Python code."""
+    """The compiled function, or the Python code for a user's function, which may read state."""
     return program.function if isinstance(function, PythonUfunc) else program
 
 
@@ -165,7 +166,7 @@ def reduce(
 def _known(
     function: ufunc, known: Callable[..., Any], a: Any, axes: Any, initial: Any, **how: Any
 ) -> Any:
-    """A reduction that `weft.numpy` has a function for."""
+    """Reduces by a function of `weft.numpy`."""
     if function.__name__ in _LOGICAL:
         found = known(a, axes, **how)
         return found if initial is None else function(initial, found)
@@ -194,7 +195,7 @@ def _reduced(a: Any, *extra: Any, function: Any, axes: Any, keepdims: bool, give
 
 
 def _rows(a: Any, axes: Sequence[int]) -> Any:
-    """The reduced axes as one, in front."""
+    """Merges the reduced axes into the first."""
     shape = type_of(a).shape
     for place, axis in enumerate(sorted(axes)):
         a = move_dim(a, axis, place, shape[axis])
@@ -203,7 +204,7 @@ def _rows(a: Any, axes: Sequence[int]) -> Any:
 
 
 def _by_halves(function: ufunc, rows: Any) -> Any:
-    """All rows combined in any order, or None for no rows."""
+    """Combines all rows in any order; None for no rows."""
     shape = type_of(rows).shape
     if not shape[0]:
         return None
@@ -218,7 +219,7 @@ def _by_halves(function: ufunc, rows: Any) -> Any:
 
 
 def _folded(function: ufunc, rows: Any, mask: Any, start: Any) -> Any:
-    """The rows combined from the first to the last, beginning with `start` or the first row."""
+    """Combines the rows in order, beginning with `start` or the first row."""
     of = type_of(rows)
     if start is None:
         start = reshape(slice_in_dim(rows, 0, 1, axis=0), of.shape[1:])
@@ -242,7 +243,7 @@ def accumulate(function: ufunc, a: Any, axis: int, dtype: Any, out: Any) -> Any:
 
 
 def _along(function: ufunc, name: str, a: Any, axis: int, dtype: Any) -> tuple[Any, int]:
-    """The operand and the axis along which it is combined. Raises ShapeError without dimensions."""
+    """The operand, and the axis to combine along. Raises ShapeError without dimensions."""
     a = folded_operand(function, name, a, dtype)
     aval = type_of(a)
     if not aval.ndim:
@@ -299,7 +300,7 @@ def reduceat(function: ufunc, a: Any, indices: Any, axis: int, dtype: Any, out: 
 
 @compiled
 def _reduced_at(a: Any, indices: Any, *, function: Any, axis: int) -> Any:
-    """Each row is combined into every part that it belongs to; parts may overlap."""
+    """Combines each row into every part that it belongs to; parts may overlap."""
     of, count = type_of(a), type_of(indices).shape[0]
     length = of.shape[axis]
     rows = move_dim(a, axis, 0, length)

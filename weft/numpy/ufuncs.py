@@ -20,7 +20,7 @@ implementations = LazyModule("weft.numpy.ufunc_methods")
 
 
 class _Missing:
-    """Stands for an operand that was not given."""
+    """The mark of an operand that was not given."""
 
 
 MISSING: Any = _Missing()
@@ -161,7 +161,7 @@ class ufunc:
 
 
 class FunctionUfunc(ufunc):
-    """A ufunc that is written as a Python function of arrays."""
+    """A ufunc written as a Python function of arrays."""
 
     def __init__(
         self, function: Callable[..., Any], nin: int, nout: int, identity: Any, reorderable: bool
@@ -179,7 +179,7 @@ class FunctionUfunc(ufunc):
 def ufunc_of(
     nin: int, nout: int = 1, identity: Any = None, reorderable: bool = False
 ) -> Callable[[Callable[..., Any]], FunctionUfunc]:
-    """Decorates a function of arrays that broadcasts its operands: makes it a ufunc."""
+    """Makes a ufunc of a function of arrays that broadcasts its operands."""
     return lambda function: FunctionUfunc(function, nin, nout, identity, reorderable)
 
 

@@ -61,9 +61,9 @@ def mapped(
         return leaves
 
     places = [0 if has else None for has in dims[0]]
-    outs, found = vmap_flat(flat, AxisData(None, sizes[0]), list(values), places, name)
+    outs, out_dims = vmap_flat(flat, AxisData(None, sizes[0]), list(values), places, name)
     return trees[0].unflatten(
-        [move_dim(x, d, 0, sizes[0]) for x, d in zip(outs, found, strict=True)]
+        [move_dim(x, d, 0, sizes[0]) for x, d in zip(outs, out_dims, strict=True)]
     )
 
 
@@ -95,32 +95,32 @@ def over(
         [len(loop) >= count - i and loop[i - count] == size for loop in loops]
         for i, size in enumerate(sizes)
     ]
-    kept = []
+    operands = []
     for value, shape, loop in zip(values, shapes, loops, strict=True):
         first = count - len(loop)
         stay = tuple(n for i, n in enumerate(loop, first) if n == sizes[i])
         new = (*stay, *shape[len(loop) :])
-        kept.append(value if new == shape else reshape(value, new))
-    return mapped(function, sizes, kept, dims, name)
+        operands.append(value if new == shape else reshape(value, new))
+    return mapped(function, sizes, operands, dims, name)
 
 
 @functools.lru_cache(maxsize=256)
 def parse_signature(signature: str) -> tuple[tuple[CoreDims, ...], tuple[CoreDims, ...]]:
-    """The core dimensions of operands and results. Raises WeftValueError for no signature."""
+    """The core dimensions of operands and results. Raises WeftValueError for other texts."""
     text = re.sub(r"\s+", "", signature)
     sides = text.split("->")
     terms = [re.findall(_ARGUMENT, side) for side in sides]
-    found = [tuple(tuple(t[1:-1].split(",")) if t != "()" else () for t in side) for side in terms]
-    names = [d for side in found for term in side for d in term]
+    core = [tuple(tuple(t[1:-1].split(",")) if t != "()" else () for t in side) for side in terms]
+    names = [d for side in core for term in side for d in term]
     if not _SIGNATURE.match(text) or not all(map(_DIMENSION.match, names)):
         message, got = f"{signature!r} is not a signature", f"signature={signature!r:.80}"
         wanted = "dimensions of operands and results, for example '(n,m),(m)->(n)'"
         raise WeftValueError(message, got=got, wanted=wanted)
-    return found[0], found[1]
+    return core[0], core[1]
 
 
 class _Sizes:
-    """The lengths of core dimensions found so far."""
+    """The known lengths of core dimensions."""
 
     def __init__(self, name: str, signature: str) -> None:
         self.name, self.signature = name, signature
@@ -233,8 +233,8 @@ def _with_signature(
         sizes.add(f"argument {i}", type_of(value).shape, dims)
 
     def checked(*inner: Any) -> Any:
-        found = call(*inner)
-        results = list(found) if isinstance(found, (tuple, list)) else [found]
+        out = call(*inner)
+        results = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(results) != len(outputs) or (len(outputs) > 1 and len(results) == 1):
             text = f"write a signature with {len(results)} results"
             problem = f"{signature!r} has {len(outputs)} results"
@@ -250,7 +250,7 @@ def _with_signature(
 
 
 def _shape(result: Any) -> tuple[int, ...]:
-    """The shape of a result: of an array, a number, or a node of trees that says its own."""
+    """The shape of an array, a number, or a tree node that has one."""
     return tuple(result.shape) if hasattr(result, "shape") else type_of(result).shape
 
 
@@ -279,8 +279,8 @@ def apply_along_axis(
     >>> jnp.apply_along_axis(lambda x: x[0] + x[-1], 1, jnp.arange(6).reshape(2, 3))
     Array([2, 8], dtype=int32)
     """
-    found: Array = _apply_along_axis(arr, axis, func1d, args, kwargs)
-    return found
+    out: Array = _apply_along_axis(arr, axis, func1d, args, kwargs)
+    return out
 
 
 @python_function
@@ -312,13 +312,13 @@ def apply_over_axes(func: Function, a: Elements, axes: AxesInTurn) -> Array:
     """
     rank = a.ndim
     for axis in axes:
-        found = func(a, axis)
-        got = type_of(found).ndim
+        out = func(a, axis)
+        got = type_of(out).ndim
         if got == rank - 1:
-            found = expand_dims(found, axis)
+            out = expand_dims(out, axis)
         elif got != rank:
             message = "the function changes the number of dimensions"
             shown, wanted = f"{got} dimensions from {rank}", f"{rank} or {rank - 1}"
             raise ShapeError(message, got=shown, wanted=wanted)
-        a = found
+        a = out
     return asarray(a)

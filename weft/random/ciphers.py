@@ -19,8 +19,8 @@ _uint32 = np.dtype(np.uint32)
 _NUMBERS = {2: "two", 4: "four", 6: "six"}
 
 
-def whole(word: Any, shape: tuple[int, ...]) -> Any:
-    """A value of a program, repeated to a shape if it has no dimensions."""
+def broadcast_word(word: Any, shape: tuple[int, ...]) -> Any:
+    """Broadcasts a value of a program that has no dimensions to a shape."""
     if list(word.type.shape) == list(shape):
         return word
     return stablehlo.broadcast_in_dim(word, shape, ())
@@ -31,7 +31,7 @@ def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
 
     All words are uint32, of one shape or without dimensions. Nothing can be differentiated.
     """
-    made = Primitive(name, multiple_results=True)
+    prim = Primitive(name, multiple_results=True)
 
     def type_rule(*words: ArrayType) -> list[ArrayType]:
         shapes = {word.shape for word in words if word.shape}
@@ -47,11 +47,11 @@ def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
         return [ArrayType(shape, _uint32, varying=join_varying(words))] * size
 
     def jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
-        outs = made.bind(*primals)
+        outs = prim.bind(*primals)
         return outs, [Zero(type_of(out).tangent()) for out in outs]
 
     def vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, tuple[int, ...]]:
         values, dim = align(axis, args, dims)
-        return made.bind(*values), (dim,) * size
+        return prim.bind(*values), (dim,) * size
 
-    return primitive(made, type_rule=type_rule, jvp=jvp, vmap=vmap, lower=lower, flops="none")
+    return primitive(prim, type_rule=type_rule, jvp=jvp, vmap=vmap, lower=lower, flops="none")

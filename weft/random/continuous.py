@@ -118,8 +118,10 @@ def gumbel_of(stream: Stream, shape: Shape, dtype: Any, mode: str) -> Any:
 
 
 def _gumbel_of_words(high: Any, low: Any) -> Any:
-    """Gumbel distributed numbers from two words of 32 bits each: the bits of a fraction u, of which
-    -log(-log(1 - u)) is taken. What is smaller of u and 1 - u is kept to 24 significant bits."""
+    """-log(-log(1 - u)) for a uniform u of 64 bits, the high and the low word.
+
+    The smaller of u and 1 - u is kept to 24 significant bits.
+    """
     near_zero = lt(high, np.uint32(1 << 31))
     wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
     bits = bitwise_or(wide, convert_element_type(low, dtypes.uint64))

@@ -82,18 +82,20 @@ Unroll = Annotated[
 
 
 def _where(condition: Any, x: Any, value: float) -> Any:
-    """The elements where a condition holds, and a number elsewhere."""
+    """Selects x where a condition holds, and a number elsewhere."""
     return select(condition, x, filled(value, x.shape, x.dtype))
 
 
-def _some(condition: Any) -> Any:
+def _any(condition: Any) -> Any:
     return reduce_or(condition, tuple(range(condition.ndim)))
 
 
 def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Callable[..., Any]) -> Any:
-    """Repeats `attempt(u, v)`, with u uniform in [-1/2, 1/2) and v in [0, 1), until each element
-    has been accepted once, or never if none is needed. `attempt` returns a number and whether it is
-    accepted. Others go on while one is tried again, so the draws depend on all of the elements."""
+    """Rejection sampling: repeats `attempt(u, v)` until each needed element is accepted.
+
+    u is uniform in [-1/2, 1/2), v in [0, 1); `attempt` returns a number and whether it is accepted.
+    All elements are drawn again in each round, so the draws depend on all of them.
+    """
     generator, shape = stream.generator, needed.shape
 
     def step(state: Arrays) -> Arrays:
@@ -103,8 +105,8 @@ def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Callabl
         drawn, accepted = attempt(u, convert(second.unit(shape, uniforms), _double))
         return following.bits, select(accepted, drawn, k), done | accepted
 
-    start = (stream.bits, filled(-1, shape, _double), repeated(~_some(needed), shape))
-    return while_loop(lambda state: _some(~state[2]), step, start)[1]
+    start = (stream.bits, filled(-1, shape, _double), repeated(~_any(needed), shape))
+    return while_loop(lambda state: _any(~state[2]), step, start)[1]
 
 
 # log(k!) minus Stirling's formula for k = 0 … 9, where the series is not precise enough.
@@ -115,7 +117,7 @@ _RESTS = tuple(
 
 
 def _stirling_rest(k: Any) -> Any:
-    """log(k!) - ((k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2), for whole k >= 0."""
+    """log(k!) less Stirling's formula (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2."""
     inverse = 1 / (k + 1)
     squared = inverse * inverse
     rest = (1 / 12 - squared * (1 / 360 - squared / 1260)) * inverse
@@ -125,7 +127,7 @@ def _stirling_rest(k: Any) -> Any:
 
 
 def _log_factorial(k: Any) -> Any:
-    """log(k!) for whole k >= 0: many times faster than `lgamma`."""
+    """log(k!) for whole k >= 0, many times faster than `lgamma`."""
     x = k + 1
     return (x - 0.5) * log(x) - x + math.log(2 * math.pi) / 2 + _stirling_rest(k)
 
@@ -170,21 +172,21 @@ def poisson(
 
 
 def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:
-    """The number of exponentially distributed times that fit in `lam`; -1 where it is negative."""
+    """The number of exponential waiting times that fit in `lam`; -1 if it is negative."""
     generator, enough = stream.generator, -lam
 
     def step(state: Arrays) -> Arrays:
         bits, k, logs = state
-        following, own = Stream(generator, bits).split()
+        following, source = Stream(generator, bits).split()
         k = select(logs > enough, k + 1, k)
-        return following.bits, k, logs + log(own.unit(shape, _single))
+        return following.bits, k, logs + log(source.unit(shape, _single))
 
     start = (stream.bits, filled(-1, shape, _double), filled(0, shape, _single))
-    return while_loop(lambda state: _some(state[2] > enough), step, start)[1]
+    return while_loop(lambda state: _any(state[2] > enough), step, start)[1]
 
 
 def _poisson_by_rejection(stream: Stream, lam: Any, needed: Any) -> Any:
-    """The algorithm PTRS of Hörmann, for means from 10 on, where it is needed."""
+    """Hörmann's algorithm PTRS, for means from 10 on."""
     b = 0.931 + 2.53 * sqrt(lam)
     a = -0.059 + 0.02483 * b
     scale = 1.1239 + 1.1328 / (b - 3.4)
@@ -241,21 +243,21 @@ def binomial(key: Key, n: Real, p: Real, shape: Joined = None, dtype: Reals = No
 
 
 def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
-    """The number of geometrically distributed waiting times that fit in `n` trials."""
+    """The number of geometric waiting times that fit in `n` trials."""
     generator, dtype, rate = stream.generator, p.dtype, log1p(-p)
 
     def step(state: Arrays) -> Arrays:
         bits, k, trials = state
-        own, following = Stream(generator, bits).split()
+        source, following = Stream(generator, bits).split()
         k = select(trials <= n, k + 1, k)
-        return following.bits, k, trials + ceil(log(own.unit(shape, dtype)) / rate)
+        return following.bits, k, trials + ceil(log(source.unit(shape, dtype)) / rate)
 
     start = (stream.bits, filled(-1, shape, _double), filled(0, shape, dtype))
-    return while_loop(lambda state: _some(state[2] <= n), step, start)[1]
+    return while_loop(lambda state: _any(state[2] <= n), step, start)[1]
 
 
 def _binomial_by_rejection(stream: Stream, n: Any, p: Any, needed: Any, uniforms: Any) -> Any:
-    """The algorithm BTRS of Hörmann, for n p from 10 on and p up to 1/2, where it is needed."""
+    """Hörmann's algorithm BTRS, for n p from 10 on and p up to 1/2."""
     deviation = sqrt(n * p * (1 - p))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -284,30 +286,32 @@ def _binomial_by_rejection(stream: Stream, n: Any, p: Any, needed: Any, uniforms
 
 
 def _binomial_of(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
-    """Binomially distributed doubles; n has doubles, and n and p have the shape."""
+    """Binomially distributed doubles; n (in doubles) and p have the shape."""
     wrong = (n != n) | (n < 0) | (p != p) | (p < 0) | (p > 1)
     infinite = n == np.inf
     n = floor(n)
     # The less frequent of success and failure is drawn; the other is the rest.
     rare = p < 0.5
-    known = ~(wrong | infinite)
-    q = _where(known, select(rare, p, 1 - p), 0.01)
-    n = _where(known, n, 0.0)
+    regular = ~(wrong | infinite)
+    q = _where(regular, select(rare, p, 1 - p), 0.01)
+    n = _where(regular, n, 0.0)
     short = convert(n, p.dtype)
     few = short * q <= _MANY
     many = ~few
-    counted = _failures_between(stream, _where(few, short, 0.0), q, shape)
-    drawn = _binomial_by_rejection(
-        stream, _where(many, n, 1e4), convert(_where(many, q, 0.5), _double), many, p.dtype
+    k = select(
+        few,
+        _failures_between(stream, _where(few, short, 0.0), q, shape),
+        _binomial_by_rejection(
+            stream, _where(many, n, 1e4), convert(_where(many, q, 0.5), _double), many, p.dtype
+        ),
     )
-    k = select(few, counted, drawn)
     k = select(rare, k, n - k)
     k = _where(~infinite, k, np.inf)
     return _where(~wrong, k, np.nan)
 
 
 def _probability(p: Any, shape: Shape) -> Any:
-    """A probability in the dtype used for drawing: its own, or float32 if that is narrower."""
+    """Converts p to the dtype of the draws: its own, or float32 if that is narrower."""
     real = dtypes.default_float()
     if p.dtype in dtypes.FLOATING:
         real = p.dtype if p.dtype.itemsize >= 4 else _single
@@ -359,8 +363,8 @@ def multinomial(
     share = minimum(maximum(share, p.dtype.type(0)), p.dtype.type(1))
     keys = stream.generator.split(stream.bits, (outcomes,))
 
-    def outcome(remaining: Any, own: Arrays) -> tuple[Any, Any]:
-        bits, chance = own
+    def outcome(remaining: Any, row: Arrays) -> tuple[Any, Any]:
+        bits, chance = row
         k = _binomial_of(Stream(stream.generator, bits), remaining, chance, rows)
         return remaining - k, k
 

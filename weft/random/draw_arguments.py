@@ -40,8 +40,8 @@ def check_keys(operation: str, keys: Any) -> tuple[Any, tuple[int, ...]]:
     dtype = getattr(keys, "dtype", None)
     no_numbers = isinstance(dtype, np.dtype) and dtype.kind in "OSUMm"
     if not isinstance(dtype, (np.dtype, KeyDType)) or no_numbers:
-        message = f"{operation} takes a random key first, not {_described(keys)}"
-        got = _described(keys)
+        message = f"{operation} takes a random key first, not {_describe(keys)}"
+        got = _describe(keys)
         fix = _seed_fix(keys)
         raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if isinstance(keys, (np.ndarray, np.generic)):
@@ -64,8 +64,7 @@ def check_keys(operation: str, keys: Any) -> tuple[Any, tuple[int, ...]]:
 
 
 def _refuse_bits(operation: str, setting: str, of: Any) -> None:
-    """Warns, or raises WeftValueError, as the setting `legacy_prng_key` says of keys without a
-    type."""
+    """Warns or raises WeftValueError for keys without a type, as `legacy_prng_key` says."""
     message = f"{operation} takes a random key first, not the bits of one"
     if setting == "warn":
         sources.warn(f"{message}; make it by weft.random.key")
@@ -76,7 +75,7 @@ def _refuse_bits(operation: str, setting: str, of: Any) -> None:
     raise WeftValueError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, (bool, int, float, complex)):
         return f"the Python number {value!r}"
     return f"{value!r:.60} of class {type(value).__name__}"
@@ -89,7 +88,7 @@ def _seed_fix(value: Any) -> Fix:
 
 
 def check_key(operation: str, key: Any) -> Any:
-    """One key. Raises ShapeError for an array of several."""
+    """One key. Raises ShapeError for an array of keys."""
     key, shape = check_keys(operation, key)
     if shape:
         called = operation if "." in operation else f"weft.random.{operation}"
@@ -107,8 +106,8 @@ def check_shape(operation: str, shape: Any) -> tuple[int, ...]:
     """A shape from an int or a sequence of ints. Raises ShapeError for a negative length."""
     try:
         several = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0
-        given = tuple(shape) if several else (shape,)
-        found = tuple(operator.index(size) for size in given)
+        lengths = tuple(shape) if several else (shape,)
+        found = tuple(operator.index(size) for size in lengths)
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise  # a traced length: the error says what to do
@@ -123,7 +122,7 @@ def check_shape(operation: str, shape: Any) -> tuple[int, ...]:
 def check_dtype(
     operation: str, dtype: Any, accepts: frozenset[Any], default: Callable[[], Any], kind: str
 ) -> Any:
-    """A dtype among those accepted; None stands for the default."""
+    """A dtype among `accepts`; None means the default."""
     if dtype is None:
         return default()
     try:
@@ -165,8 +164,8 @@ def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool
 
 
 def joined_shape(shape: Any, /, **parameters: Any) -> tuple[int, ...]:
-    """The shape of the result: the given one, to which all parameters have to broadcast, or (None)
-    the one to which they broadcast together."""
+    """The shape of the result: `shape`, to which all parameters have to broadcast, or their common
+    shape if it is None."""
     shapes = {name: type_of(value).shape for name, value in parameters.items()}
     try:
         joined = np.broadcast_shapes(*shapes.values(), *(() if shape is None else (shape,)))
@@ -174,7 +173,7 @@ def joined_shape(shape: Any, /, **parameters: Any) -> tuple[int, ...]:
         joined = None
     if joined is None or (shape is not None and joined != shape):
         how = "together" if shape is None else f"to shape {shape}"
-        got = ", ".join(f"{name} of shape {own}" for name, own in shapes.items())
+        got = ", ".join(f"{name} of shape {lengths}" for name, lengths in shapes.items())
         got += "" if shape is None else f", shape={shape}"
         wanted = "shapes that broadcast together, and to the shape of the result"
         fix = None if joined is None else Fix("shape", f"pass shape={joined}", {"shape": joined})
@@ -192,9 +191,8 @@ def _key(value: Any, call: Arguments) -> Any:
     return check_key(call.operation, value)
 
 
-def _used(operation: str, keys: Sequence[Any]) -> Sequence[Any]:
-    """The keys, marked as used under `debug_key_reuse`. Bits without a type may be used for
-    anything."""
+def _mark_used(operation: str, keys: Sequence[Any]) -> Sequence[Any]:
+    """Marks keys as used under `debug_key_reuse`; bits without a type may be used again."""
     if not config.settings().debug_key_reuse:
         return keys
     typed = [isinstance(type_of(key).dtype, KeyDType) for key in keys]
@@ -221,7 +219,7 @@ def _joined(value: Any, call: Arguments) -> tuple[int, ...]:
 
 
 def _dtype(numbers: str, accepts: frozenset[Any], default: Callable[[], Any]) -> Kind:
-    """The kind of a dtype that holds these numbers."""
+    """The kind of a dtype that holds `numbers`."""
 
     def take(value: Any, call: Arguments) -> Any:
         return check_dtype(call.operation, value, accepts, default, numbers)
@@ -230,7 +228,7 @@ def _dtype(numbers: str, accepts: frozenset[Any], default: Callable[[], Any]) ->
 
 
 def _mode(*modes: str, default: Callable[[], str] | None = None) -> Kind:
-    """The kind of a mode of drawing; None stands for the default, if there is one."""
+    """The kind of a mode; None means the default, if there is one."""
     *others, last = map(repr, modes)
     wanted = f"{', '.join(others)} or {last}"
 
@@ -247,7 +245,7 @@ def _mode(*modes: str, default: Callable[[], str] | None = None) -> Kind:
 
 
 def axis_kind(parameter: str) -> Kind:
-    """The kind of an axis of a parameter; a number of elements has one."""
+    """The kind of an axis of a parameter; a number of elements has one axis."""
 
     def take(value: Any, call: Arguments) -> int:
         of = call[parameter]
@@ -269,7 +267,7 @@ _SHORT = frozenset(
 )
 _BITS = np.array([0, 1], np.uint32)
 _key_kind = Kind(
-    _key, "a random key", (0, 0.5, "text"), _BITS, static=False, plain=NEVER, together=_used
+    _key, "a random key", (0, 0.5, "text"), _BITS, static=False, plain=NEVER, together=_mark_used
 )
 Key = Annotated[Any, _key_kind]
 # One from which others are derived, and that may be used again.

@@ -22,18 +22,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _compile_exactly(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
-    """Compiles a draw, fast if it computes with integers alone.
+    """Compiles a draw, with less optimization if it computes with integers alone.
 
-    A fast compilation of floating-point arithmetic rounds twice where others fuse multiply and add,
-    and a key must give the same numbers eagerly and under `jit`.
+    A key must give the same numbers eagerly and under `jit`: a fast compilation of floating-point
+    arithmetic rounds twice where the other fuses multiply and add.
     """
-    if _is_exact(jaxpr):
-        return eager_program(jaxpr, name, values)
-    return jit_program(jaxpr, name, (), values, name)
-
-
-def _is_exact(jaxpr: Jaxpr) -> bool:
-    return not any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs)
+    if any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs):
+        return jit_program(jaxpr, name, (), values, name)
+    return eager_program(jaxpr, name, values)
 
 
 # Makes a function of checked arrays and static keywords one executable, or one equation.
@@ -41,20 +37,20 @@ one_equation = functools.partial(OneEquation, compile=_compile_exactly)
 
 
 class Draw(ArrayFunction):
-    """An array function with one result; with an `out_sharding` that is split like it."""
+    """An array function with one result, which `out_sharding` places."""
 
     def __init__(self, body: Callable[..., Any]) -> None:
         super().__init__(body, one_equation)
 
     def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        how = kwargs.get("out_sharding")
-        if how is None:
+        sharding = kwargs.get("out_sharding")
+        if sharding is None:
             return super()._unknown_call(args, kwargs)
         # The constraint is an equation of the caller's program, which has the devices.
         out = self(*args, **{**kwargs, "out_sharding": None})
-        return constrain(out, how, self.operation, "the result")
+        return constrain(out, sharding, self.operation, "the result")
 
 
 def draw_function(body: F) -> F:
-    """Makes a public function that draws from a body whose parameters are annotated with kinds."""
+    """Makes a public function that draws, from a body annotated with kinds."""
     return Draw(body)  # type: ignore[return-value]

@@ -71,9 +71,9 @@ def _vectors(value: Any, call: Arguments) -> Any:
 
 def _without_last(value: Any, call: Arguments) -> Shape:
     alpha = call["alpha"]
-    *own, n = type_of(alpha).shape
+    *batch, n = type_of(alpha).shape
     if value is None:
-        return (*own,)
+        return (*batch,)
     shape = check_shape(call.operation, value)
     joined_shape((*shape, n), alpha=alpha)
     return shape
@@ -87,8 +87,8 @@ Vectors = Annotated[
 WithoutLast = Annotated[Any, Kind(_without_last, _MEANS, ("text", -1), plain=NEVER, late=True)]
 
 
-def _accepted(stream: Stream, a: Any) -> Any:
-    """The cube v that the method accepts: for a >= 1, (a - 1/3) v is gamma distributed."""
+def _accepted_cube(stream: Stream, a: Any) -> Any:
+    """The accepted cube v: for a >= 1, (a - 1/3) v is gamma distributed."""
     dtype = type_of(a).dtype
     nothing, start, above = (filled(i, (), dtype) for i in (0, -1, 2))
     third = dtype.type(1.0 / 3.0)
@@ -117,14 +117,14 @@ def _accepted(stream: Stream, a: Any) -> Any:
 
 
 def _one_gamma(stream: Stream, a: Any, log_space: bool) -> Any:
-    """A gamma distributed number, or its logarithm, for a parameter without dimensions."""
+    """A gamma distributed number, or its logarithm, for one parameter."""
     dtype = type_of(a).dtype
     zero, one = dtype.type(0), dtype.type(1)
     large = a >= 1
     # A number for a + 1, times a uniform number to the power 1 / a, is one for a.
     raised = select(large, a, a + 1)
     body, boost = stream.split()
-    cube = _accepted(body, raised)
+    cube = _accepted_cube(body, raised)
     scale = raised - dtype.type(1.0 / 3.0)
     if log_space:
         power = select(a <= 0, dtype.type(-1), -exponential_of(boost, (), dtype))
@@ -136,8 +136,8 @@ def _one_gamma(stream: Stream, a: Any, log_space: bool) -> Any:
     return select(a < 0, dtype.type(np.nan), out)
 
 
-def _each(stream: Stream, n: int, function: Callable[..., Any], *columns: Any) -> Any:
-    """Applies a function of a stream and numbers to each element, with a stream of its own."""
+def _map_elements(stream: Stream, n: int, function: Callable[..., Any], *columns: Any) -> Any:
+    """Applies a function of a stream and numbers to each element, each with its own stream."""
     keys = stream.generator.split(stream.bits, (n,))
 
     def one(bits: Any, *xs: Any) -> list[Any]:
@@ -152,25 +152,25 @@ def _random_gamma(key: Any, a: Any, *, log_space: bool) -> Any:
     n = prod(shape)
     if n == 0:
         return a
-    flat = reshape(a, (n,))
-    return reshape(_each(stream, n, lambda s, x: _one_gamma(s, x, log_space), flat), shape)
+    out = _map_elements(stream, n, lambda s, x: _one_gamma(s, x, log_space), reshape(a, (n,)))
+    return reshape(out, shape)
 
 
 def random_gamma_jvp(primals: Values, tangents: Values, *, log_space: bool) -> tuple[Any, Any]:
     key, a = primals
-    made = random_gamma_p.bind(key, a, log_space=log_space)
+    out = random_gamma_p.bind(key, a, log_space=log_space)
     if type(tangents[1]) is Zero:
-        return made, Zero(type_of(made).tangent())
+        return out, Zero(type_of(out).tangent())
     if not log_space:
-        return made, mul(tangents[1], random_gamma_grad(a, made))
+        return out, mul(tangents[1], random_gamma_grad(a, out))
     dtype = type_of(a).dtype
     # Near 0 the distribution function is x**a / gamma(a + 1), which gives the derivative also where
     # the number itself is too small for the dtype.
-    small = lt(made, dtype.type(np.log(dtypes.finfo(dtype).eps)))
-    near_zero = div(sub(digamma(add(a, dtype.type(1))), made), a)
-    x = exp(select(small, broadcast_in_dim(dtype.type(0), type_of(made).shape, ()), made))
+    small = lt(out, dtype.type(np.log(dtypes.finfo(dtype).eps)))
+    near_zero = div(sub(digamma(add(a, dtype.type(1))), out), a)
+    x = exp(select(small, broadcast_in_dim(dtype.type(0), type_of(out).shape, ()), out))
     slope = select(small, near_zero, div(random_gamma_grad(a, x), x))
-    return made, mul(tangents[1], slope)
+    return out, mul(tangents[1], slope)
 
 
 # One key and an array of parameters of a floating-point dtype: gamma distributed numbers, or their
@@ -179,7 +179,7 @@ random_gamma_p = define_primitive("random_gamma", body=_random_gamma, jvp=random
 
 
 def key_of(stream: Stream) -> Any:
-    """The typed key whose stream this is."""
+    """The typed key of a stream."""
     return extended_dtypes.wrap_key_bits(stream.bits, stream.generator.dtype)
 
 
@@ -294,19 +294,21 @@ def dirichlet(
 
 
 def _along(x: Any, axis: int, n: int) -> Any:
-    """A reduced array repeated along the dimension that it lost."""
+    """Repeats a reduced array along the reduced dimension."""
     shape = type_of(x).shape
     return repeated(expand_dims(x, [axis]), (*shape[:axis], n, *shape[axis:]))
 
 
-def is_narrow(dtype: Any) -> bool:
-    """Whether a dtype has half precision. There logarithms have too few digits to help, and the
-    formulas without them round as JAX's do, to the last bit."""
+def is_half_precision(dtype: Any) -> bool:
+    """Whether a dtype has half precision.
+
+    There logarithms have too few digits to help, and the formulas without them round as JAX's do.
+    """
     return bool(dtype.itemsize == 2)
 
 
 def total(x: Any, axis: int) -> Any:
-    """The sum along an axis; of half precision, it is added up in float32."""
+    """The sum along an axis; half precision is summed in float32."""
     dtype = type_of(x).dtype
     wide = computing_dtype(dtype)
     return convert_element_type(reduce_sum(convert_element_type(x, wide), (axis,)), dtype)
@@ -355,7 +357,7 @@ def t(
     """
     normals, gammas = stream_of(key).split()
     half = repeated(full_operand(df, shape, dtype) / 2, shape)
-    if is_narrow(dtype):
+    if is_half_precision(dtype):
         scale = sqrt(half / random_gamma_p.bind(key_of(gammas), half, log_space=False))
     else:
         scale = exp((log(half) - log_gamma_of(gammas, half, shape, dtype)) / 2)
@@ -390,7 +392,7 @@ def f(
     """
     above, below = (repeated(full_operand(x, shape, dtype), shape) for x in (dfnum, dfden))
     second, first = stream_of(key).split()
-    if is_narrow(dtype):
+    if is_half_precision(dtype):
         x, y = _chi_square(first, above, shape, dtype), _chi_square(second, below, shape, dtype)
         return (x / above) / (y / below)
     x = log_gamma_of(first, above / 2, shape, dtype)

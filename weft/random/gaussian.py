@@ -132,8 +132,7 @@ def _truncated_normal(
     *,
     out_sharding: Sharding = None,
 ) -> Array:
-    """As `truncated_normal`; `tails` says that the bounds may be in a tail, where the error
-    function is 1."""
+    """`truncated_normal`; `tails`: a bound may be in a tail, where the error function is 1."""
     lower, upper = full_operand(lower, shape, dtype), full_operand(upper, shape, dtype)
     if tails:
         return _tailed_normal(stream_of(key), lower, upper, shape, dtype)
@@ -145,7 +144,7 @@ def _truncated_normal(
 
 
 def _between(lower: Any, upper: Any, drawn: Any, dtype: Any) -> Any:
-    """Clips numbers that rounding has led outside of the bounds.
+    """Clips numbers that rounding moved out of the bounds.
 
     The bounds are constant here: derivatives in them are those of `drawn`.
     """
@@ -157,11 +156,11 @@ def _between(lower: Any, upper: Any, drawn: Any, dtype: Any) -> Any:
 def _tailed_normal(stream: Stream, lower: Any, upper: Any, shape: Shape, dtype: Any) -> Any:
     wide = computing_dtype(dtype)
     # Terms of the bounds alone are computed once where both have no dimensions.
-    own = shape if lower.shape or upper.shape else ()
-    lower, upper = (convert(repeated(x, own), wide) for x in (lower, upper))
+    bounds = shape if lower.shape or upper.shape else ()
+    lower, upper = (convert(repeated(x, bounds), wide) for x in (lower, upper))
     above, below = in_upper_tail(lower), in_lower_tail(upper)
     tail = above | below
-    one, two = (filled(x, own, wide) for x in (1, 2))
+    one, two = (filled(x, bounds, wide) for x in (1, 2))
     root_two = wide.type(math.sqrt(2))
     low = erf(select(tail, -one, lower) / root_two)
     high = erf(select(tail, one, upper) / root_two)
@@ -173,11 +172,11 @@ def _tailed_normal(stream: Stream, lower: Any, upper: Any, shape: Shape, dtype: 
         nearer = select(above, lower, select(below, -upper, one))
         farther = select(above, upper, select(below, -lower, two))
         outer = tail_number(nearer, farther, chance) * select(above, one, -one)
-        return select(tail, outer, drawn) if own else outer
+        return select(tail, outer, drawn) if bounds else outer
 
     # Bounds are seldom in a tail, and the formula for tails costs several times as much.
-    some = reduce_or(tail, tuple(range(len(own))))
-    drawn = cond(some, with_tails, lambda *known: known[3], chance, lower, upper, drawn)
+    some = reduce_or(tail, tuple(range(len(bounds))))
+    drawn = cond(some, with_tails, lambda *operands: operands[3], chance, lower, upper, drawn)
     drawn, lower, upper = (convert(x, dtype) for x in (drawn, lower, upper))
     return _between(lower, upper, drawn, dtype)
 

@@ -8,6 +8,7 @@ several, from a key and a number to another key, and from a key to random bits. 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -140,24 +141,22 @@ def define_generator(
     (key<cnt>, [7, 7, 7])
     """
     _check_words(name, tag)
-    row = _checked_key_shape(name, key_shape)
+    row = _check_key_shape(name, key_shape)
     _check_functions(seed=seed, split=split, fold_in=fold_in, random_bits=random_bits)
 
-    def checked_random_bits(bits: Any, width: int, shape: Shape) -> Any:
-        made = random_bits(bits, width, shape)
-        return _checked(name, "random_bits", made, shape, np.dtype(f"uint{width}"))
+    check = functools.partial(_check_result, name)
 
     return register(
         Generator(
             name,
             tag,
             row,
-            lambda number: _checked(name, "seed", seed(number), row, _UINT32),
-            lambda bits, shape: _checked(
-                name, "split", split(bits, shape), (*shape, *row), _UINT32
+            lambda number: check("seed", seed(number), row),
+            lambda bits, shape: check("split", split(bits, shape), (*shape, *row)),
+            lambda bits, data: check("fold_in", fold_in(bits, data), row),
+            lambda bits, width, shape: check(
+                "random_bits", random_bits(bits, width, shape), shape, np.dtype(f"uint{width}")
             ),
-            lambda bits, data: _checked(name, "fold_in", fold_in(bits, data), row, _UINT32),
-            checked_random_bits,
         )
     )
 
@@ -182,7 +181,7 @@ def _check_functions(**functions: Any) -> None:
             raise invalid_class(message, "define_generator", what, function, wanted)
 
 
-def _checked_key_shape(name: str, key_shape: Any) -> Shape:
+def _check_key_shape(name: str, key_shape: Any) -> Shape:
     try:
         row = tuple(operator.index(size) for size in key_shape)
     except TypeError:
@@ -195,7 +194,7 @@ def _checked_key_shape(name: str, key_shape: Any) -> Shape:
     return row
 
 
-def _checked(name: str, what: str, value: Any, shape: Shape, dtype: Any) -> Any:
+def _check_result(name: str, what: str, value: Any, shape: Shape, dtype: Any = _UINT32) -> Any:
     """Checks the shape and dtype of the result of a function of a generator."""
     of = type_of(value)
     if of.shape != shape or of.dtype != dtype:
@@ -219,11 +218,11 @@ def generator_named(name: str, operation: str) -> Generator:
         name: The name of a registered generator.
         operation: The operation's name in errors.
     """
-    found = _by_name.get(name)
-    if found is None:
+    generator = _by_name.get(name)
+    if generator is None:
         close = close_name(name, tuple(_by_name)) or next(iter(_by_name))
         message = f"{operation}: there is no random generator named {name!r}"
         wanted = "one of " + ", ".join(map(repr, _by_name))
         fix = Fix("impl", f"pass impl={close!r}, or leave impl out", {"impl": close})
         raise invalid_value(message, operation, "impl", name, wanted, fix=fix)
-    return found
+    return generator

@@ -87,7 +87,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     Array([0, 7], dtype=uint32)
     """
     generator = _generator("key", impl, dtype)
-    return _seeded("key", seed, generator, True)
+    return _make_key("key", seed, generator, True)
 
 
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
@@ -102,7 +102,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     Array([0, 7], dtype=uint32)
     """
     typed = config.settings().enable_custom_prng
-    return _seeded("PRNGKey", seed, _generator("PRNGKey", impl), typed)
+    return _make_key("PRNGKey", seed, _generator("PRNGKey", impl), typed)
 
 
 def key_dtype(impl_spec: Any = None) -> KeyDType:
@@ -139,7 +139,7 @@ def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
     raise invalid_class(message, operation, "impl", impl, 'a name such as "threefry2x32"')
 
 
-def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any:
+def _make_key(operation: str, seed: Any, generator: Generator, typed: bool) -> Any:
     if isinstance(seed, (int, np.integer, np.bool_)) or (
         isinstance(seed, np.ndarray) and not seed.ndim and seed.dtype.kind in "iub"
     ):
@@ -149,7 +149,7 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
                 f"{operation}: the seed {number} does not fit in 64 bits; "
                 "take a smaller one, such as seed % 2**63"
             )
-        return _seeded_by_number(number, generator, typed)
+        return _make_key_of_number(number, generator, typed)
     if isinstance(seed, np.ndarray) and seed.dtype.kind in "iub":
         seed = as_array(seed)  # with dimensions
     of = getattr(seed, "type", None)
@@ -171,12 +171,11 @@ def _seeded(operation: str, seed: Any, generator: Generator, typed: bool) -> Any
         fix = Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{operation})(seeds)", {})
         raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
     if offset := config.settings().random_seed_offset:
-        moved = of.dtype.type(offset % (1 << dtypes.itemsize_bits(of.dtype)))
-        seed = seed + moved
+        seed = seed + of.dtype.type(offset % (1 << dtypes.itemsize_bits(of.dtype)))
     return _seed(seed, generator=generator, typed=typed)
 
 
-def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
+def _make_key_of_number(number: int, generator: Generator, typed: bool) -> Any:
     settings = config.settings()
     number += settings.random_seed_offset
     # Python's integers have no width: `enable_x64` determines how many bits count.
@@ -187,8 +186,8 @@ def _seeded_by_number(number: int, generator: Generator, typed: bool) -> Any:
     if generator is THREEFRY and current_trace() is bottom_trace():
         # The most frequent case costs no compilation: the bits are those of the seed.
         bits = np.array([int(seed) >> 32, int(seed) & 0xFFFFFFFF], np.uint32)
-        made = put(bits, ArrayType((2,), dtypes.uint32))
-        return _view(made, ArrayType((), generator.dtype)) if typed else made
+        out = put(bits, ArrayType((2,), dtypes.uint32))
+        return _view(out, ArrayType((), generator.dtype)) if typed else out
     return _seed(seed, generator=generator, typed=typed)
 
 
@@ -307,23 +306,23 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
         message = f"wrap_key_data takes the bits of {generator.name} keys, not {of}"
         got = str(of)
         raise DTypeError(message, operation="wrap_key_data", got=got, wanted=f"u32[..., {wanted}]")
-    made = of.update(shape=of.shape[: of.ndim - n], dtype=generator.dtype, weak_type=False)
+    key_type = of.update(shape=of.shape[: of.ndim - n], dtype=generator.dtype, weak_type=False)
     if isinstance(bits, np.ndarray):
         bits = as_array(bits)
     if _on_one_device(bits) and current_trace() is bottom_trace():
-        return _view(bits, made)
+        return _view(bits, key_type)
     return extended_dtypes.wrap_key_bits(bits, generator.dtype)
 
 
 def _on_one_device(value: Any) -> bool:
-    """Whether a value is an array on one device, not sharded over a mesh."""
+    """Whether a value is an array on one device."""
     if type(value) is not Array:
         return False
     return not isinstance(value._committed_place(), Sharding)
 
 
 def _view(array: Array, type: ArrayType) -> Array:
-    """The same buffer as an array of another type with equal storage."""
+    """The same buffer as an array of another type of equal storage."""
     array = to_layout(array, None)
     return Array(array._live(), type, signature_of(type, array._kept_place(), None))
 

@@ -114,15 +114,15 @@ def permutation(
     """
     stream = stream_of(key)
     if type(x) is int:
-        return _shuffled(stream, iota(dtypes.default_int(), x), 0)
+        return _shuffle(stream, iota(dtypes.default_int(), x), 0)
     if independent or x.ndim == 1:
-        return _shuffled(stream, x, axis)
-    order = _shuffled(stream, iota(dtypes.default_int(), x.shape[axis]), 0)
+        return _shuffle(stream, x, axis)
+    order = _shuffle(stream, iota(dtypes.default_int(), x.shape[axis]), 0)
     return _slices_at(order, x, axis, unique=True)
 
 
-def _shuffled(stream: Stream, x: Any, axis: int) -> Any:
-    """The elements sorted by random bits, in as many rounds as ties require."""
+def _shuffle(stream: Stream, x: Any, axis: int) -> Any:
+    """Sorts the elements by random bits, in as many rounds as ties require."""
     # Each round makes an order with n**2 / 2**32 pairs tied; rounds enough for a chance of 1 / n.
     rounds = math.ceil(3 * math.log(max(1, x.size)) / math.log(2**32 - 1))
     for _ in range(rounds):
@@ -132,7 +132,7 @@ def _shuffled(stream: Stream, x: Any, axis: int) -> Any:
 
 
 def _slices_at(indices: Any, x: Any, axis: int, unique: bool = False) -> Any:
-    """The slices of an array at positions along an axis that are known to be in bounds."""
+    """The slices of an array at positions along an axis that are in bounds."""
     others = tuple(d for d in range(x.ndim) if d != axis)
     return gather(
         x,
@@ -176,17 +176,17 @@ def choice(
         return reshape(slice_in_dim(reshape(a, (a.size,)), 0, 0), shape)
     stream, integer = stream_of(key), dtypes.default_int()
     if p is not None:
-        places = _weighted(stream, p, draws, replace, mode)
+        places = _draw_weighted(stream, p, draws, replace, mode)
     elif replace:
         places = integers_below(stream, (draws,), integer, count)
     elif number or a.ndim > 1:
-        places = slice_in_dim(_shuffled(stream, iota(integer, count), 0), 0, draws)
+        places = slice_in_dim(_shuffle(stream, iota(integer, count), 0), 0, draws)
     else:
-        return reshape(slice_in_dim(_shuffled(stream, a, 0), 0, draws), shape)
+        return reshape(slice_in_dim(_shuffle(stream, a, 0), 0, draws), shape)
     if number:
         return reshape(places, shape)
-    chosen = _slices_at(places, a, axis)
-    return reshape(chosen, (*a.shape[:axis], *shape, *a.shape[axis + 1 :]))
+    out = _slices_at(places, a, axis)
+    return reshape(out, (*a.shape[:axis], *shape, *a.shape[axis + 1 :]))
 
 
 def _check_choice(count: int, shape: Shape, replace: bool, p: Any) -> None:
@@ -206,8 +206,8 @@ def _check_choice(count: int, shape: Shape, replace: bool, p: Any) -> None:
         raise ShapeError(message, got=f"p of shape {p.shape}", wanted=f"shape ({count},)")
 
 
-def _weighted(stream: Stream, p: Any, draws: int, replace: bool, mode: str) -> Any:
-    """Positions in a vector of probabilities."""
+def _draw_weighted(stream: Stream, p: Any, draws: int, replace: bool, mode: str) -> Any:
+    """Draws positions with probabilities `p`."""
     p = convert(p, p.dtype if p.dtype in dtypes.FLOATING else dtypes.default_float())
     if not replace:
         noisy = gumbel_of(stream, p.shape, p.dtype, mode) + log(p)
@@ -216,11 +216,11 @@ def _weighted(stream: Stream, p: Any, draws: int, replace: bool, mode: str) -> A
     total = reshape(slice_in_dim(sums, p.size - 1, p.size), ())
     # Not the uniform number but 1 minus it, which may be 1 and is never 0: so an element of
     # probability 0 is never chosen.
-    return _number_below(sums, total * (1 - stream.unit((draws,), p.dtype)))
+    return _count_below(sums, total * (1 - stream.unit((draws,), p.dtype)))
 
 
-def _number_below(increasing: Any, x: Any) -> Any:
-    """For each x, how many of the increasing numbers are below it: a binary search, bit by bit."""
+def _count_below(increasing: Any, x: Any) -> Any:
+    """For each x, how many of the increasing numbers are below it, by binary search bit by bit."""
     n = increasing.size
     index = dtypes.default_int()
     count = broadcast_in_dim(index.type(0), x.shape, ())

@@ -22,12 +22,12 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reshape
-from weft.random.ciphers import cipher, whole
+from weft.random.ciphers import broadcast_word, cipher
 from weft.random.generator import Generator
 from weft.random.threefry import (
-    joined,
-    parted,
+    join_words,
     row_major_index,
+    split_words,
     threefry_fold_in,
     threefry_seed,
     threefry_split,
@@ -48,18 +48,18 @@ _SMALL = 1 << 9
 
 def philox4x32_lower(context: Any, *words: Any) -> list[Any]:
     shape = context.out_types[0].shape
-    state = [whole(word, shape) for word in words]
+    state = [broadcast_word(word, shape) for word in words]
     if context.platform != "cpu" or prod(shape) > _SMALL:
         for _ in range(_ROUNDS):
             state = one_round(state, shape)
         return state[2:]
     zero, one, last = (stablehlo.constant(i, (), _uint32) for i in (0, 1, _ROUNDS))
-    found = stablehlo.while_(
+    out = stablehlo.while_(
         [zero, *state],
         lambda carry: stablehlo.compare(carry[0], last, "LT"),
         lambda carry: [stablehlo.add(carry[0], one), *one_round(carry[1:], shape)],
     )
-    return list(found[3:])
+    return list(out[3:])
 
 
 def one_round(state: Sequence[Any], shape: Shape) -> list[Any]:
@@ -94,19 +94,18 @@ def _words(bits: Any) -> list[Any]:
 
 
 def _blocks(bits: Any, numbers: Any) -> Sequence[Any]:
-    """The words of the blocks of these numbers (uint64): four arrays of their shape."""
+    """The words of the blocks of these numbers (uint64), as four arrays."""
     k0, k1, c0, c1 = _words(bits)
-    start = joined(c0, c1)
+    start = join_words(c0, c1)
     low = add(numbers, start)
     # The counter has 128 bits.
     carry = convert_element_type(lt(low, numbers), _uint64)
-    words = (*parted(low), *parted(add(carry, joined(k0, k1))))
-    found: Sequence[Any] = philox4x32_p.bind(k0, k1, *words)
-    return found
+    words = (*split_words(low), *split_words(add(carry, join_words(k0, k1))))
+    return list(philox4x32_p.bind(k0, k1, *words))
 
 
 def rbg_random_bits(bits: Any, width: int, shape: Shape) -> Any:
-    """The words of the blocks one after the other, two joined to 64 bits."""
+    """The words of consecutive blocks, in pairs for 64 bits."""
     index = row_major_index(shape, _uint64)
     per_block = 2 if width == 64 else 4
     block = shift_right_logical(index, np.uint64(per_block.bit_length() - 1))
@@ -118,14 +117,14 @@ def rbg_random_bits(bits: Any, width: int, shape: Shape) -> Any:
 
     if width == 64:
         second = is_set(1)
-        return joined(select(second, words[2], words[0]), select(second, words[3], words[1]))
+        return join_words(select(second, words[2], words[0]), select(second, words[3], words[1]))
     odd, later = is_set(1), is_set(2)
     word = select(later, select(odd, words[3], words[2]), select(odd, words[1], words[0]))
     return word if width == 32 else convert_element_type(word, np.dtype(f"uint{width}"))
 
 
 def rbg_seed(seed: Any) -> Any:
-    """The key that the default generator makes of the seed, twice."""
+    """Twice the key that the default generator makes from the seed."""
     half = threefry_seed(seed)
     return concatenate([half, half], 0)
 
@@ -135,12 +134,12 @@ def _halves(bits: Any) -> list[Any]:
 
 
 def rbg_split(bits: Any, shape: Shape) -> Any:
-    """The keys that the default generator derives of both halves."""
+    """Splits both halves of the key by the default generator."""
     return concatenate([threefry_split(half, shape) for half in _halves(bits)], len(shape))
 
 
 def rbg_fold_in(bits: Any, data: Any) -> Any:
-    """The keys that the default generator makes of both halves and a number."""
+    """Folds a number into both halves of the key by the default generator."""
     return concatenate([threefry_fold_in(half, data) for half in _halves(bits)], 0)
 
 
@@ -156,7 +155,7 @@ def unsafe_rbg_split(bits: Any, shape: Shape) -> Any:
 
 
 def unsafe_rbg_fold_in(bits: Any, data: Any) -> Any:
-    """The key, mixed with a block of the key that the number is the seed of."""
+    """The key, xored with a block of the key with the number as its seed."""
     block = _blocks(rbg_seed(data), np.uint64(_APART - 1))
     return bitwise_xor(bits, concatenate([expand_dims(word, [0]) for word in block], 0))
 

@@ -29,38 +29,39 @@ _uint32 = np.dtype(np.uint32)
 _MOST = (1 << 32) - 1
 
 
-def _enciphered(cipher: Cipher, key: Any, count: int) -> Any:
-    """So many words, of counters that are cut in half; one too many is enciphered of an odd
-    number, as a counter of 0, and its word is dropped."""
+def _encipher(cipher: Cipher, key: Any, count: int) -> Any:
+    """Enciphers `count` counters, cut in half.
+
+    An odd number of them is padded with a counter of 0, whose word is dropped.
+    """
     counters = broadcasted_iota(_uint32, (count,), 0)
     if count % 2:
         counters = concatenate([counters, np.zeros(1, np.uint32)], 0)
     half = (count + 1) // 2
     words = cipher(key, (slice_in_dim(counters, 0, half), slice_in_dim(counters, half, 2 * half)))
-    found = concatenate(list(words), 0)
-    return slice_in_dim(found, 0, count) if count % 2 else found
+    out = concatenate(list(words), 0)
+    return slice_in_dim(out, 0, count) if count % 2 else out
 
 
 def sequential_split(cipher: Cipher, key: Any, shape: Shape) -> Any:
     """Keys, as bits of shape (*shape, 2); `key` is a pair of words."""
-    return reshape(_enciphered(cipher, key, 2 * prod(shape)), (*shape, 2))
+    return reshape(_encipher(cipher, key, 2 * prod(shape)), (*shape, 2))
 
 
 def sequential_random_bits(
     cipher: Cipher, words_of: Callable[[Any], Any], bits: Any, width: int, shape: Shape
 ) -> Any:
-    """Random bits as unsigned integers of a width; `words_of` makes a pair of words of the bits of
-    a key."""
+    """Random bits as unsigned integers; `words_of` splits the bits of a key into two words."""
     size = prod(shape)
     count = -(-width * size // 32)
     rounds, rest = divmod(count, _MOST)
     if not rounds:
-        words = _enciphered(cipher, words_of(bits), rest)
+        words = _encipher(cipher, words_of(bits), rest)
     else:
         rows = sequential_split(cipher, words_of(bits), (rounds + 1,))
         keys = [words_of(reshape(slice_in_dim(rows, i, i + 1), (2,))) for i in range(rounds + 1)]
-        parts = [_enciphered(cipher, key, _MOST) for key in keys[:-1]]
-        words = concatenate([*parts, _enciphered(cipher, keys[-1], rest)], 0)
+        parts = [_encipher(cipher, key, _MOST) for key in keys[:-1]]
+        words = concatenate([*parts, _encipher(cipher, keys[-1], rest)], 0)
     if width == 64:
         high, low = (
             convert_element_type(slice_in_dim(words, i * size, (i + 1) * size), np.uint64)
@@ -73,7 +74,7 @@ def sequential_random_bits(
 
 
 def _cut(words: Any, width: int) -> Any:
-    """Words cut into numbers of 8 or 16 bits: those of one word are neighbours, lowest first."""
+    """Cuts words into numbers of 8 or 16 bits, the lowest of each word first."""
     dtype = np.dtype(f"uint{width}")
     shifts = [np.uint32(i * width) for i in range(32 // width)]
     parts = [convert_element_type(shift_right_logical(words, by), dtype) for by in shifts]

@@ -30,13 +30,13 @@ Shape = tuple[int, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stream:
-    """The bits of one key and the generator that they belong to."""
+    """The bits of one key, with their generator."""
 
     generator: Generator
     bits: Any
 
     def split(self, num: int = 2) -> list[Stream]:
-        """Several independent streams."""
+        """Splits the stream into independent streams."""
         generator = self.generator
         return [Stream(generator, bits) for bits in rows(generator.split(self.bits, (num,)))]
 
@@ -67,8 +67,7 @@ class Stream:
 
 
 def stream_of(key: Any) -> Stream:
-    """The stream of a key that has been checked: a typed one, or the bits of one of
-    the default generator."""
+    """The stream of a checked key, typed or bits of the default generator."""
     dtype = type_of(key).dtype
     if isinstance(dtype, extended_dtypes.KeyDType):
         return Stream(dtype.implementation, extended_dtypes.key_bits(key))
@@ -82,7 +81,7 @@ def rows(x: Any) -> list[Any]:
 
 
 def full_operand(x: Any, shape: Shape, dtype: Any) -> Any:
-    """A parameter in a dtype, repeated to a shape unless it has no dimensions."""
+    """Converts a parameter to a dtype, and broadcasts it unless it has no dimensions."""
     of = type_of(x)
     if of.dtype != dtype or of.weak_type:
         x = convert_element_type(x, dtype)
@@ -90,12 +89,12 @@ def full_operand(x: Any, shape: Shape, dtype: Any) -> Any:
 
 
 def repeated(x: Any, shape: Sequence[int]) -> Any:
-    """The value repeated to a shape that it is known to broadcast to."""
+    """Broadcasts a value to a shape that it is known to fit."""
     lead = len(shape) - type_of(x).ndim
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
 
 
 def filled(value: Any, shape: Shape, dtype: Any) -> Any:
-    """A number broadcast to a shape by an equation, so that a value that a loop carries keeps its
-    dtype, where a bare number of 64 bits would take the default width."""
+    """Broadcasts a number to a shape by an equation: in a carry of a loop, a bare 64-bit number
+    would take the default width."""
     return reshape(broadcast_in_dim(dtype.type(value), (1, *shape), ()), shape)

@@ -39,7 +39,7 @@ _WIDEST = 1000.0
 
 
 def _correction(x: Any) -> Any:
-    """The sum of `_SERIES`, for x >= 1, by Clenshaw's recurrence."""
+    """The sum of `_SERIES` for x >= 1, by Clenshaw's recurrence."""
     of = x.dtype.type
     variable = sub(of(1), div(of(8), add(x, of(3))))
     double = mul(variable, of(2))
@@ -52,7 +52,7 @@ def _correction(x: Any) -> Any:
 
 
 def _hazard(x: Any, correction: Any) -> Any:
-    """The density over Q, which is the derivative of -log Q."""
+    """The density over Q: the derivative of -log Q."""
     return mul(add(x, x.dtype.type(1)), exp(neg(correction)))
 
 
@@ -93,10 +93,10 @@ def tail_number(low: Any, high: Any, chance: Any) -> Any:
 
 
 def in_upper_tail(lower: Any) -> Any:
-    """Whether an interval from `lower` on is in the upper tail."""
+    """Whether an interval that begins at `lower` is in the upper tail."""
     return gt(lower, lower.dtype.type(1))
 
 
 def in_lower_tail(upper: Any) -> Any:
-    """Whether an interval up to `upper` is in the lower tail."""
+    """Whether an interval that ends at `upper` is in the lower tail."""
     return lt(upper, upper.dtype.type(-1))

@@ -31,7 +31,7 @@ from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reshape
-from weft.random.ciphers import cipher, whole
+from weft.random.ciphers import broadcast_word, cipher
 from weft.random.generator import Generator, generator_named, register
 from weft.random.sequential_threefry import sequential_random_bits, sequential_split
 from weft.runtime import stablehlo
@@ -91,29 +91,29 @@ def threefry2x32_lower(context: Any, *words: Any) -> list[Any]:
     keys = list(words[:2])
     if key_types[0] != key_types[1]:
         keys = repeat_scalars(context, words, shape)[:2]
-    own = keys[0].type.shape
-    parity = stablehlo.constant(_PARITY, own, _uint32)
+    key_shape = keys[0].type.shape
+    parity = stablehlo.constant(_PARITY, key_shape, _uint32)
     keys.append(stablehlo.xor(parity, stablehlo.xor(keys[0], keys[1])))
 
-    schedule = [whole(key, shape) for key in keys]
-    x, y = (whole(word, shape) for word in words[2:])
+    schedule = [broadcast_word(key, shape) for key in keys]
+    x, y = (broadcast_word(word, shape) for word in words[2:])
     x, y = stablehlo.add(x, schedule[0]), stablehlo.add(y, schedule[1])
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
             x = stablehlo.add(x, y)
             y = stablehlo.xor(x, _rotate_left(y, rotation, shape))
-        number = stablehlo.constant(group + 1, own, _uint32)
+        number = stablehlo.constant(group + 1, key_shape, _uint32)
         injected = stablehlo.add(keys[(group + 2) % 3], number)
         x = stablehlo.add(x, schedule[(group + 1) % 3])
-        y = stablehlo.add(y, whole(injected, shape))
+        y = stablehlo.add(y, broadcast_word(injected, shape))
     return [x, y]
 
 
 def threefry2x32_by_loop(context: Any, *words: Any) -> list[Any]:
-    """The cipher as a loop over its five groups of rounds; the words of the key schedule rotate
-    from one to the next."""
+    """The cipher as a loop over its five groups of rounds, which rotates the words of the key
+    schedule."""
     shape = context.out_types[0].shape
-    first, second, x, y = (whole(word, shape) for word in words)
+    first, second, x, y = (broadcast_word(word, shape) for word in words)
     third = stablehlo.xor(stablehlo.constant(_PARITY, shape, _uint32), stablehlo.xor(first, second))
     x, y = stablehlo.add(x, first), stablehlo.add(y, second)
     zero, one, five = (stablehlo.constant(i, (), _uint32) for i in (0, 1, 5))
@@ -133,8 +133,7 @@ def threefry2x32_by_loop(context: Any, *words: Any) -> list[Any]:
         return [i, x, y, b, c, a]
 
     state = [zero, x, y, first, second, third]
-    found = stablehlo.while_(state, lambda s: stablehlo.compare(s[0], five, "LT"), group)
-    return list(found[1:3])
+    return list(stablehlo.while_(state, lambda s: stablehlo.compare(s[0], five, "LT"), group)[1:3])
 
 
 def _rotate_left_by(x: Any, bits: Any, shape: Shape) -> Any:
@@ -168,18 +167,18 @@ def _positions(shape: Shape) -> tuple[Any, Any]:
     """The row-major position of every element, as the high and the low 32 bits of 64."""
     if prod(shape) <= 1 << 32:
         return np.uint32(0), row_major_index(shape, _uint32)
-    low, high = parted(row_major_index(shape, dtypes.uint64))
+    low, high = split_words(row_major_index(shape, dtypes.uint64))
     return high, low
 
 
-def parted(x: Any) -> tuple[Any, Any]:
-    """The low and the high 32 bits of 64."""
+def split_words(x: Any) -> tuple[Any, Any]:
+    """The low and the high 32 bits of 64-bit integers."""
     high = shift_right_logical(x, np.uint64(32))
     return convert_element_type(x, _uint32), convert_element_type(high, _uint32)
 
 
-def joined(low: Any, high: Any) -> Any:
-    """The number of 64 bits with these halves."""
+def join_words(low: Any, high: Any) -> Any:
+    """The 64-bit integers with these halves."""
     wide = shift_left(convert_element_type(high, dtypes.uint64), np.uint64(32))
     return bitwise_or(wide, convert_element_type(low, dtypes.uint64))
 
@@ -210,24 +209,24 @@ def threefry_seed(seed: Any) -> Any:
 
 
 def threefry_split(bits: Any, shape: Shape) -> Any:
-    """The keys that the cipher makes of the positions."""
+    """Keys, as the cipher of positions."""
     if not config.settings().threefry_partitionable:
         return sequential_split(threefry_2x32, _words(bits), shape)
     return _pair(*threefry_2x32(_words(bits), _positions(shape)))
 
 
 def threefry_fold_in(bits: Any, data: Any) -> Any:
-    """The key that the cipher makes of a number."""
+    """A key, as the cipher of a number."""
     return _pair(*threefry_2x32(_words(bits), (np.uint32(0), data)))
 
 
 def threefry_random_bits(bits: Any, width: int, shape: Shape) -> Any:
-    """Random bits: what the cipher makes of the positions, two words joined to 64 or 32 bits."""
+    """Random bits, as the cipher of positions; two words make 64 bits, or are mixed to 32."""
     if not config.settings().threefry_partitionable:
         return sequential_random_bits(threefry_2x32, _words, bits, width, shape)
     high, low = threefry_2x32(_words(bits), _positions(shape))
     if width == 64:
-        return joined(low, high)
+        return join_words(low, high)
     mixed = bitwise_xor(high, low)
     return mixed if width == 32 else convert_element_type(mixed, np.dtype(f"uint{width}"))
 
@@ -246,6 +245,6 @@ THREEFRY = register(
 
 
 def default_generator() -> Generator:
-    """The generator of keys that name none: that of the setting `default_prng_impl`."""
+    """The generator of the setting `default_prng_impl`."""
     name = config.settings().default_prng_impl
     return THREEFRY if name == THREEFRY.name else generator_named(name, "default_prng_impl")

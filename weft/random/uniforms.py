@@ -38,7 +38,7 @@ from weft.random.streams import Stream, full_operand, repeated, rows, stream_of
 
 
 def _bound(default: float) -> Kind:
-    """The kind of a bound of real numbers; the float that is the default becomes None."""
+    """The kind of a real bound; the default value becomes None."""
 
     def take(value: Any, call: Arguments) -> Any:
         return None if type(value) is float and value == default else real_kind.take(value, call)
@@ -53,7 +53,7 @@ def _integer_bound(value: Any, call: Arguments) -> Any:
 
 
 def _wide(value: Any) -> Any:
-    """An integer that does not fit in the default integers, as an array of 64 bits."""
+    """An integer as it is, or as an array of 64 bits if the default integers do not hold it."""
     if -(1 << 31) <= value < 1 << 31:
         return value
     for dtype in (dtypes.int64, dtypes.uint64):
@@ -168,8 +168,8 @@ def randint(
     info, limits = dtypes.iinfo(drawn), dtypes.iinfo(dtype)
     first, last, most = int(limits.min), int(limits.max), int(info.max)
     minval, maxval = _as_integers(minval), _as_integers(maxval)
-    low = full_operand(_clipped(minval, first, last), shape, drawn)
-    high = full_operand(_clipped(maxval, first, min(last + 1, most)), shape, drawn)
+    low = full_operand(_clip(minval, first, last), shape, drawn)
+    high = full_operand(_clip(maxval, first, min(last + 1, most)), shape, drawn)
     unsigned = np.dtype(f"uint{8 * drawn.itemsize}")
     span = _select(high <= low, unsigned.type(1), convert(high - low, unsigned))
     if int(dtypes.iinfo(maxval.dtype).max) > most:
@@ -177,25 +177,25 @@ def randint(
         beyond = maxval > maxval.dtype.type(most)
         beyond = repeated(beyond, shape) if beyond.shape else beyond
         span = _select(beyond & (high > low), span + 1, span)
-    return convert(convert(_below(stream_of(key), shape, span), drawn) + low, dtype)
+    return convert(convert(_draw_below(stream_of(key), shape, span), drawn) + low, dtype)
 
 
 def _as_integers(x: Any) -> Any:
     return x if x.dtype in dtypes.INTEGER else convert(x, dtypes.default_int())
 
 
-def _clipped(x: Any, first: int, last: int) -> Any:
-    """Integers clipped to two numbers, which may be beyond their dtype."""
-    own = dtypes.iinfo(x.dtype)
-    if first > int(own.min):
+def _clip(x: Any, first: int, last: int) -> Any:
+    """Clips integers to two numbers, which may be outside of their dtype."""
+    info = dtypes.iinfo(x.dtype)
+    if first > int(info.min):
         x = maximum(x, x.dtype.type(first))
-    if last < int(own.max):
+    if last < int(info.max):
         x = minimum(x, x.dtype.type(last))
     return x
 
 
 def _select(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """`select` of values that may lack the dimensions of the others."""
+    """`select` of values, some of which may have no dimensions."""
     shape = max((type_of(x).shape for x in (pred, on_true, on_false)), key=len)
 
     def full(x: Any) -> Any:
@@ -207,11 +207,11 @@ def _select(pred: Any, on_true: Any, on_false: Any) -> Any:
 def integers_below(stream: Stream, shape: Shape, dtype: Any, limit: int) -> Any:
     """Integers in [0, limit), where the limit is positive and fits the dtype."""
     unsigned = np.dtype(f"uint{8 * dtype.itemsize}")
-    return convert(_below(stream, shape, unsigned.type(limit)), dtype)
+    return convert(_draw_below(stream, shape, unsigned.type(limit)), dtype)
 
 
-def _below(stream: Stream, shape: Shape, span: Any) -> Any:
-    """Unsigned integers below the span, in its dtype; 0 stands for 2**width."""
+def _draw_below(stream: Stream, shape: Shape, span: Any) -> Any:
+    """Unsigned integers below the span, in its dtype; a span of 0 means 2**width."""
     dtype = type_of(span).dtype
     width = 8 * dtype.itemsize
     # Twice as many bits as the result has are taken modulo the span, in two halves, which makes the

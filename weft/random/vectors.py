@@ -37,7 +37,7 @@ from weft.ops.structural.shape import expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
 from weft.random.draw_arguments import Key, Numbers, Reals, Shape, Sharding, joined_shape, real_kind
 from weft.random.draws import draw_function
-from weft.random.gamma import is_narrow, key_of, log_gamma_of, random_gamma_p, total
+from weft.random.gamma import is_half_precision, key_of, log_gamma_of, random_gamma_p, total
 from weft.random.gaussian import draw_normal
 from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
 from weft.random.uniforms import draw_signs
@@ -92,14 +92,14 @@ def generalized_normal(
     (2, 3)
     """
     shape = joined_shape(shape, p=p)
-    if is_narrow(dtype):
+    if is_half_precision(dtype):
         return _narrow_parts(stream_of(key), p, shape, dtype)[0]
     signs, sizes, p = _parts(stream_of(key), p, shape, dtype)
     return signs * exp(sizes / p)
 
 
 def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, Any]:
-    """The signs of such numbers, the logarithms of the p-th powers of their sizes, and p."""
+    """The signs, the logarithms of the p-th powers of the sizes, and p."""
     # The limit of large p is reached long before 1 / p leaves the dtype.
     p = minimum(repeated(full_operand(p, shape, dtype), shape), dtype.type(1e30))
     powers, signs = stream.split()
@@ -108,7 +108,7 @@ def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, 
 
 
 def _narrow_parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, Any]:
-    """Such numbers in half precision, p and 1 / p, which is divided before it is rounded."""
+    """Numbers in half precision, p and 1 / p, which is divided before it is rounded."""
     powers, signs = stream.split()
     if p.weak_type or p.dtype not in dtypes.FLOATING:
         p = convert(p, dtypes.float32)
@@ -150,7 +150,7 @@ def ball(
     def along(x: Any) -> Any:
         return expand_dims(x, [axis])
 
-    if is_narrow(dtype):
+    if is_half_precision(dtype):
         x, p, inverse = _narrow_parts(
             first, along(repeated(p, shape)) if p.ndim else p, whole, dtype
         )
@@ -216,7 +216,7 @@ def multivariate_normal(
 
 
 def _batch(mean: Shape, cov: Shape, shape: Shape | None) -> Shape:
-    """The lengths of the result before the last."""
+    """The shape of the result without the last dimension."""
     if not mean or len(cov) < 2 or cov[-2:] != (mean[-1], mean[-1]):
         message = "mean has shape (..., n) and cov has shape (..., n, n)"
         got = f"mean of shape {mean}, cov of shape {cov}"

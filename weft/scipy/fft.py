@@ -30,7 +30,7 @@ from weft.numpy.fft import (
     Sizes,
     chosen_axes,
     default_length,
-    resized,
+    resize_axes,
 )
 from weft.ops.elementwise.arithmetic import cos, scalar, sin
 from weft.ops.elementwise.complex import complex as complex_of
@@ -48,19 +48,19 @@ _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 
 
 def _part(x: Any, start: int, stop: int, stride: int = 1) -> Any:
-    """A slice of the last dimension."""
+    """Slices the last dimension."""
     return slice_in_dim(x, start, stop, stride, x.ndim - 1)
 
 
-def _joined(*parts: Any) -> Any:
+def _join(*parts: Any) -> Any:
     return concatenate(list(parts), parts[0].ndim - 1)
 
 
-def _reversed(x: Any) -> Any:
+def _reverse(x: Any) -> Any:
     return rev(x, (x.ndim - 1,))
 
 
-def _padded(x: Any, low: int, high: int) -> Any:
+def _pad_zeros(x: Any, low: int, high: int) -> Any:
     """Pads the last dimension with zeros."""
     return pad(x, scalar(0, x), [(0, 0, 0)] * (x.ndim - 1) + [(low, high, 0)])
 
@@ -70,8 +70,8 @@ def _padded(x: Any, low: int, high: int) -> Any:
 _TABLE = 2**20
 
 
-def _turned(like: Any, step: float, start: float = 0.0) -> tuple[Any, Any]:
-    """Cosine and sine of start + step j, j the index in the last dimension."""
+def _phase_factors(like: Any, step: float, start: float = 0.0) -> tuple[Any, Any]:
+    """The cosine and the sine of start + step j, with j the index in the last dimension."""
     last, n = like.ndim - 1, like.shape[-1]
     if n <= _TABLE and dtypes.canonical(like.dtype) == like.dtype:  # which a NumPy array keeps
         angles = start + step * np.arange(n)
@@ -86,17 +86,17 @@ def _turned(like: Any, step: float, start: float = 0.0) -> tuple[Any, Any]:
 def _cosine_1(x: Any) -> Any:
     """The Fourier transform of the numbers and their mirror image, which is real."""
     n = x.shape[-1]
-    return fft(_joined(x, _reversed(_part(x, 1, n - 1))), "RFFT", (2 * n - 2,)).real
+    return fft(_join(x, _reverse(_part(x, 1, n - 1))), "RFFT", (2 * n - 2,)).real
 
 
 def _cosine_2(x: Any) -> Any:
     """Makhoul's algorithm: even elements rising, then odd ones falling, and a phase factor."""
     n = x.shape[-1]
-    out = fft(_joined(_part(x, 0, n, 2), _reversed(_part(x, 1, n, 2))), "RFFT", (n,))
+    out = fft(_join(_part(x, 0, n, 2), _reverse(_part(x, 1, n, 2))), "RFFT", (n,))
     a, b = out.real, out.imag
-    c, s = _turned(a, -pi / (2 * n))
+    c, s = _phase_factors(a, -pi / (2 * n))
     low, high = a * c - b * s, -(a * s + b * c)
-    out = _joined(low, _reversed(_part(high, 1, (n + 1) // 2)))
+    out = _join(low, _reverse(_part(high, 1, (n + 1) // 2)))
     return out + out
 
 
@@ -105,11 +105,11 @@ def _cosine_3(x: Any) -> Any:
     n = x.shape[-1]
     half, middle = n // 2 + 1, (n + 1) // 2
     a = _part(x, 0, half)
-    b = -_padded(_reversed(_part(x, n - half + 1, n)), 1, 0)
-    c, s = _turned(a, pi / (2 * n))
+    b = -_pad_zeros(_reverse(_part(x, n - half + 1, n)), 1, 0)
+    c, s = _phase_factors(a, pi / (2 * n))
     out = fft(complex_of(a * c - b * s, a * s + b * c), "IRFFT", (n,)) * n
     rising = _part(out, 0, middle)
-    falling = _padded(_reversed(_part(out, middle, n)), 0, n % 2)
+    falling = _pad_zeros(_reverse(_part(out, middle, n)), 0, n % 2)
     pairs = concatenate([rising[..., None], falling[..., None]], x.ndim)
     return _part(pairs.reshape(*x.shape[:-1], n + n % 2), 0, n)
 
@@ -117,9 +117,9 @@ def _cosine_3(x: Any) -> Any:
 def _cosine_4(x: Any) -> Any:
     """The real part of a Fourier transform of twice the length, between phase factors."""
     n = x.shape[-1]
-    c, s = _turned(x, -pi / (2 * n))
-    out = _part(fft(_padded(complex_of(x * c, x * s), 0, n), "FFT", (2 * n,)), 0, n)
-    c, s = _turned(x, -pi / (2 * n), -pi / (4 * n))
+    c, s = _phase_factors(x, -pi / (2 * n))
+    out = _part(fft(_pad_zeros(complex_of(x * c, x * s), 0, n), "FFT", (2 * n,)), 0, n)
+    c, s = _phase_factors(x, -pi / (2 * n), -pi / (4 * n))
     out = out.real * c - out.imag * s
     return out + out
 
@@ -127,25 +127,27 @@ def _cosine_4(x: Any) -> Any:
 _COSINE = {1: _cosine_1, 2: _cosine_2, 3: _cosine_3, 4: _cosine_4}
 
 
-def _weighted(x: Any, factor: float, type: int) -> Any:
-    """Multiplies the first element, for type 1 the last one, too, by a factor."""
+def _scale_ends(x: Any, factor: float, type: int) -> Any:
+    """Multiplies the first element, and for type 1 also the last, by a factor."""
     n = x.shape[-1]
     end = n - 1 if type == 1 else n
     parts = [_part(x, 0, 1) * factor, _part(x, 1, end)]
     if type == 1:
         parts.append(_part(x, end, n) * factor)
-    return _joined(*parts)
+    return _join(*parts)
 
 
-def _along(x: Any, axis: int, length: int, type: int, power: float, orthogonalize: bool) -> Any:
-    """One transform along an axis, divided by a power of its logical length."""
+def _transform_1d(
+    x: Any, axis: int, length: int, type: int, power: float, orthogonalize: bool
+) -> Any:
+    """Transforms one axis, and divides by a power of its logical length."""
     last = x.ndim - 1
-    x = move_dim(resized(x, (axis,), (length,)), axis, last, length)
+    x = move_dim(resize_axes(x, (axis,), (length,)), axis, last, length)
     if orthogonalize and type in (1, 3):
-        x = _weighted(x, sqrt(2), type)
+        x = _scale_ends(x, sqrt(2), type)
     x = _COSINE[type](x)
     if orthogonalize and type in (1, 2):
-        x = _weighted(x, sqrt(0.5), type)
+        x = _scale_ends(x, sqrt(0.5), type)
     logical = 2 * (length - 1) if type == 1 else 2 * length
     return move_dim(x * logical**-power if power else x, last, axis, length)
 
@@ -166,7 +168,7 @@ Type = Annotated[int, Kind(_type, "1, 2, 3 or 4", (5, True, "text"), plain=NEVER
 # ---- transforms ----------------------------------------------------------------------------------
 
 
-def _transformed(
+def _transform(
     inverse: bool,
     x: Any,
     type: int,
@@ -175,7 +177,7 @@ def _transformed(
     norm: str,
     orthogonalize: bool | None,
 ) -> Any:
-    """Transforms along axes, of the lengths s or those of x."""
+    """Transforms axes, of lengths s or those of x."""
     power = {"backward": float(inverse), "ortho": 0.5, "forward": float(not inverse)}[norm]
     lengths = tuple([default_length(x, axis) for axis in axes]) if s is None else s
     if type == 1 and 1 in lengths:
@@ -191,7 +193,7 @@ def _transformed(
     x = x.astype(computing_dtype(dtype))
     parts = [x.real, x.imag] if dtype in dtypes.COMPLEX else [x]
     for axis, length in zip(axes, lengths, strict=True):
-        parts = [_along(part, axis, length, type, power, orthogonal) for part in parts]
+        parts = [_transform_1d(part, axis, length, type, power, orthogonal) for part in parts]
     return complex_of(*parts) if len(parts) == 2 else parts[0].astype(dtype)
 
 
@@ -220,7 +222,7 @@ def dct(
     Array([8.      , 2.828427], dtype=float32)
     """
     lengths = None if n is None else (n,)
-    return _transformed(False, x, type, lengths, (axis,), norm, orthogonalize)
+    return _transform(False, x, type, lengths, (axis,), norm, orthogonalize)
 
 
 @array_function
@@ -243,7 +245,7 @@ def idct(
     Array([2.5, 2.5, 2.5, 2.5], dtype=float32)
     """
     lengths = None if n is None else (n,)
-    return _transformed(True, x, type, lengths, (axis,), norm, orthogonalize)
+    return _transform(True, x, type, lengths, (axis,), norm, orthogonalize)
 
 
 @array_function
@@ -269,7 +271,7 @@ def dctn(
            [ 0.,  0.]], dtype=float32)
     """
     axes = chosen_axes(x, s, axes)
-    return _transformed(False, x, type, s, axes, norm, orthogonalize)
+    return _transform(False, x, type, s, axes, norm, orthogonalize)
 
 
 @array_function
@@ -293,4 +295,4 @@ def idctn(
            [1., 1.]], dtype=float32)
     """
     axes = chosen_axes(x, s, axes)
-    return _transformed(True, x, type, s, axes, norm, orthogonalize)
+    return _transform(True, x, type, s, axes, norm, orthogonalize)

@@ -38,10 +38,10 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     check_dimensions(name, "dx", dx, 0)
     if x is not None:
         check_dimensions(name, "x", x, 1)
-        given = type_of(x)
-        if given.ndim == 1 and given.shape[0] != of.shape[place]:
-            got = f"y: {of}, x: {given}, axis={axis}"
+        x_type = type_of(x)
+        if x_type.ndim == 1 and x_type.shape[0] != of.shape[place]:
+            got = f"y: {of}, x: {x_type}, axis={axis}"
             raise wrong_shape(name, got, f"an x of {of.shape[place]} elements")
-        if given.ndim > 1:
-            broadcast_shape(name, of.shape, given.shape)
+        if x_type.ndim > 1:
+            broadcast_shape(name, of.shape, x_type.shape)
     return numpy_trapezoid(y, x, dx, axis)

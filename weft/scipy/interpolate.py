@@ -43,16 +43,16 @@ Method = Annotated[str, choice(*_METHODS)]
 
 
 @array_function
-def _interpolated(
+def _interpolate(
     values: Operand, xi: Operand, fill: Operand | None, grid: Operands, method: Method = "linear"
 ) -> Array:
-    """values: (n1, …, nd, …); xi: (..., d); each grid (n,); fill: for points outside; None
-    extrapolates."""
-    given = [values] if fill is None else [values, fill]
+    """values: (n1, …, nd, …); xi: (..., d); each grid (n,); fill: outside of the grid, or None to
+    extrapolate."""
+    operands = [values] if fill is None else [values, fill]
     if method == "linear":
         # Each value is multiplied by weights, which have the dtype of grid and points.
-        given += [xi, *grid]
-    dtype = inexact(common_dtype(*given))
+        operands += [xi, *grid]
+    dtype = inexact(common_dtype(*operands))
     wide = computing_dtype(dtype)
     values, xi = values.astype(wide), xi.astype(inexact(xi.dtype))
     rows: list[Any] = []
@@ -77,7 +77,8 @@ def _interpolated(
 
 
 def _between(values: Any, rows: Sequence[tuple[Any, Any, int]], method: str, dtype: Any) -> Any:
-    """The values at the points, of which each row has the lower neighbour and the rest."""
+    """The values at points; each row has the lower neighbour and the fraction of the way to the
+    next."""
     if method == "nearest":
         index = [jnp.minimum(low + (part > 0.5).astype(low.dtype), n - 1) for low, part, n in rows]
         return values[tuple(index)]
@@ -174,11 +175,11 @@ class RegularGridInterpolator:
             xi = jnp.reshape(xi, (-1, len(self.grid)))
         if type_of(xi).shape[-1] != len(self.grid):
             raise wrong_shape(name, f"xi: {type_of(xi)}", f"an xi of shape (..., {len(self.grid)})")
-        return _interpolated(self.values, xi, self.fill_value, self.grid, chosen)
+        return _interpolate(self.values, xi, self.fill_value, self.grid, chosen)
 
 
 def _check_rising(operation: str, number: int, row: Any) -> None:
-    """Raises WeftValueError if coordinates are concrete and do not rise."""
+    """Raises WeftValueError if concrete coordinates do not rise."""
     if isinstance(row, Tracer):
         return
     known = np.asarray(as_array(row) if isinstance(row, Array) else row)
@@ -195,16 +196,16 @@ def _check_rising(operation: str, number: int, row: Any) -> None:
         raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def _taken_apart(x: RegularGridInterpolator) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _flatten(x: RegularGridInterpolator) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     return (x.grid, x.values, x.fill_value), (x.method,)
 
 
-def _put_together(aux: tuple[Any, ...], children: Sequence[Any]) -> RegularGridInterpolator:
+def _unflatten(aux: tuple[Any, ...], children: Sequence[Any]) -> RegularGridInterpolator:
     # Not by the constructor: leaves of a pytree need not be arrays.
-    made = object.__new__(RegularGridInterpolator)
-    made.grid, made.values, made.fill_value = children
-    (made.method,) = aux
-    return made
+    out = object.__new__(RegularGridInterpolator)
+    out.grid, out.values, out.fill_value = children
+    (out.method,) = aux
+    return out
 
 
-tree.register_node(RegularGridInterpolator, _taken_apart, _put_together)
+tree.register_node(RegularGridInterpolator, _flatten, _unflatten)

@@ -74,7 +74,7 @@ Mode = Annotated[str, choice("constant", "nearest", "wrap", "mirror", "reflect")
 Outside = Annotated[Any, of_rank(0, 0)]
 
 
-def _inside(index: Any, size: int, mode: str) -> Any:
+def _map_inside(index: Any, size: int, mode: str) -> Any:
     """Maps an index outside of an axis to one inside."""
     if mode == "wrap":
         return index % size
@@ -133,7 +133,7 @@ def map_coordinates(
     axes = [_neighbours(broadcasted(c, places), order) for c in rows]
     out: Any = None
     for corner in itertools.product(*axes):
-        index = tuple([_inside(i, n, mode) for (i, _), n in zip(corner, shape, strict=True)])
+        index = tuple([_map_inside(i, n, mode) for (i, _), n in zip(corner, shape, strict=True)])
         term = values[index] if index else values
         if mode == "constant":
             for (i, _), n in zip(corner, shape, strict=True):

@@ -37,7 +37,7 @@ from weft.ops.elementwise.formulas import kernel
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [
-    "Natural", "Real", "RealOrComplex", "elementwise", "in_working", "kernel", "natural",
+    "Natural", "Real", "RealOrComplex", "elementwise", "to_working_dtype", "kernel", "natural",
     "natural_of", "operand_type", "real", "real_function", "real_operands",
 ]  # fmt: skip
 
@@ -47,7 +47,7 @@ _trace = current_variable.get
 
 
 def operand_type(operation: str, name: str, value: Any) -> ArrayType:
-    """The type of an argument. Raises WeftTypeError naming it where it is no array or number."""
+    """The type of an argument. Raises WeftTypeError with its name if it is no array or number."""
     listed = isinstance(value, (list, tuple))
     check_unmasked(value, operation)
     try:
@@ -102,7 +102,7 @@ def real(means: str, right: Any, check: Callable[[ArrayType, Arguments], None]) 
 
 
 def natural_of(value: Any, operation: str, argument: str, use: int | None = 0) -> int:
-    """A static integer from 0 on; the error advises to pass `use`."""
+    """A static integer of 0 or more; errors advise to pass `use`."""
     found = integer_of(value, operation, argument)
     if found < 0:
         message = f"{operation} takes {argument} from 0 on"
@@ -111,7 +111,7 @@ def natural_of(value: Any, operation: str, argument: str, use: int | None = 0) -
 
 
 def natural(use: int) -> Kind:
-    """The kind of a static integer from 0 on; errors advise to pass `use`."""
+    """The kind of a static integer of 0 or more; errors advise to pass `use`."""
 
     def take(value: Any, call: Arguments) -> int:
         return natural_of(value, call.operation, call.name, use)
@@ -133,8 +133,8 @@ def real_dtype(operation: str, values: Sequence[Any]) -> tuple[Any, bool]:
     return inexact(dtype), weak
 
 
-def in_working(*values: Any) -> tuple[Any, ...]:
-    """Real arrays in the dtype in which they are computed, and the dtype of the result."""
+def to_working_dtype(*values: Any) -> tuple[Any, ...]:
+    """Real arrays in the dtype of the computation, and the dtype of the result."""
     dtype, _ = real_dtype("", values)
     return *[convert_element_type(x, computing_dtype(dtype)) for x in values], dtype
 
@@ -143,7 +143,7 @@ _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
 
 
 def _scalar(value: Any, dtype: Any, weak: bool, operation: str) -> Any:
-    """A number in a dtype, to which it is converted at once; an array as it is."""
+    """Converts a number to a dtype; an array stays as it is."""
     if not isinstance(value, _NUMBERS) or np.ndim(value):
         return value
     value = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -155,7 +155,7 @@ def _scalar(value: Any, dtype: Any, weak: bool, operation: str) -> Any:
 def real_operands(
     operation: str, names: Sequence[str], values: Sequence[Any]
 ) -> tuple[list[Any], Any]:
-    """Arguments, numbers among them in the real dtype that all promote to, and this dtype."""
+    """Arguments with numbers in the real dtype to which all promote, and that dtype."""
     call = Arguments()
     call.operation = operation
     taken = []
@@ -201,8 +201,8 @@ class RealFunction(ArrayFunction):
 
 
 class ElementwiseFunction(RealFunction):
-    """A function of real arrays that broadcast: its formula gets them in one dtype and shape, and
-    numbers among them without dimensions."""
+    """A function of real arrays that broadcast: its formula gets them in one dtype and shape, or
+    without dimensions for numbers."""
 
     def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         taken = super()._taken(args, kwargs)
@@ -220,14 +220,14 @@ class ElementwiseFunction(RealFunction):
         self.formula, self.body = self.body, self.applied
 
     def applied(self, **taken: Any) -> Any:
-        """The formula on arrays that are brought together; its result in their dtype."""
-        given = self.given(taken)
-        arrays = given.values()
+        """Applies the formula to arrays in one dtype and shape, and converts the result."""
+        by_name = self.given(taken)
+        arrays = by_name.values()
         if self.of_complex and any(x.dtype in dtypes.COMPLEX for x in arrays):
             return self.of_complex(*promoted(self.operation, *arrays))
         dtype, _ = real_dtype(self.operation, [*arrays])
         shape = broadcast_shape(self.operation, *[x.shape for x in arrays])
-        operands = {name: _in(x, computing_dtype(dtype), shape) for name, x in given.items()}
+        operands = {name: _prepare(x, computing_dtype(dtype), shape) for name, x in by_name.items()}
         out = self.formula(**{**taken, **operands})
         out = self.then(out) if self.then else out
         if isinstance(out, tuple):
@@ -235,8 +235,8 @@ class ElementwiseFunction(RealFunction):
         return convert_element_type(out, dtype) if out.dtype != dtype else out
 
 
-def _in(x: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
-    """An operand of a formula: of the dtype, and of the shape or without dimensions."""
+def _prepare(x: Any, dtype: Any, shape: tuple[int, ...]) -> Any:
+    """Converts an operand of a formula to the dtype, and broadcasts it if it has dimensions."""
     x = x if x.dtype == dtype else convert_element_type(x, dtype, type_of(x).weak_type)
     return x if x.shape in ((), shape) else broadcasted(x, shape)
 
@@ -257,5 +257,5 @@ def elementwise(
 
 
 def real_function(chapter: str) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
-    """Makes a function of real arrays of any shapes from a body, as `array_function` does."""
+    """Makes a function of real arrays of any shapes, as `array_function` does."""
     return lambda body: cast(Any, RealFunction(body, chapter=chapter))

@@ -47,7 +47,7 @@ def _element(a: Any, i: int, j: int) -> Any:
 
 
 def _minor(a: Any, rows: tuple[int, int], columns: tuple[int, int]) -> Any:
-    """The determinant of the 2 by 2 matrix of two rows and columns."""
+    """The determinant of a 2 by 2 submatrix."""
     (i, k), (j, m) = rows, columns
     return _element(a, i, j) * _element(a, k, m) - _element(a, i, m) * _element(a, k, j)
 
@@ -82,9 +82,9 @@ def _small_adjugate(a: Any) -> Any:
 
 
 def _parity(pivots: Any, like: Any) -> Any:
-    """The sign of the row exchanges, 1 or -1, in the dtype of `like`."""
-    own = broadcasted_iota(dtypes.int32, pivots.shape, pivots.ndim - 1)
-    odd = (pivots != own).astype(like.dtype)
+    """The sign of the row exchanges, in the dtype of `like`."""
+    rows = broadcasted_iota(dtypes.int32, pivots.shape, pivots.ndim - 1)
+    odd = (pivots != rows).astype(like.dtype)
     return (1 - 2 * odd).prod(-1)
 
 
@@ -95,14 +95,14 @@ def _product(a: Any) -> Any:
     return values.prod(-1) * _parity(pivots, values)
 
 
-def _traced_product(a: Any, b: Any) -> Any:
+def _trace_of_product(a: Any, b: Any) -> Any:
     """The trace of the matrix product a b."""
     return (a * b.mT).sum((-2, -1))
 
 
 @custom_jvp
 def _regular_det(a: Any) -> Any:
-    """The determinant of matrices that are known to be regular."""
+    """The determinant of regular matrices."""
     return _product(a)
 
 
@@ -110,7 +110,7 @@ def _regular_det(a: Any) -> Any:
 def _regular_det_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (a,), (da,) = primals, tangents
     value = _regular_det(a)
-    return value, value * _traced_product(solved(a, identities(a)), da)
+    return value, value * _trace_of_product(solved(a, identities(a)), da)
 
 
 @custom_jvp
@@ -121,31 +121,31 @@ def _det(a: Any) -> Any:
 @_det.defjvp
 def _det_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (a,), (da,) = primals, tangents
-    return _det(a), _traced_product(_adjugate(a), da)
+    return _det(a), _trace_of_product(_adjugate(a), da)
 
 
 def _adjugate(a: Any) -> Any:
-    """The adjugates, which are det(A) times the inverse of A where that is regular."""
+    """The adjugates: det(A) times the inverse of A if that is regular."""
     n, batch = a.shape[-1], a.shape[:-2]
     inner, border = (0, n), (n, n + _BORDER)
-    completed, hopeless = _bordered(a)
+    completed, hopeless = _add_border(a)
     inverse = solved(completed, identities(completed))
     corner = part(inverse, border, border)
     beside, below = part(inverse, inner, border), part(inverse, border, inner)
     # The derivative of det(K) det(X), with dX = -below dA beside.
-    own = _scaled(part(inverse, inner, inner), _small_det(corner))
-    out = own - matmul(beside, matmul(_small_adjugate(corner), below))
-    out = _scaled(out, _regular_det(completed))
+    first = _scale(part(inverse, inner, inner), _small_det(corner))
+    out = first - matmul(beside, matmul(_small_adjugate(corner), below))
+    out = _scale(out, _regular_det(completed))
     hopeless = broadcast_in_dim(hopeless, a.shape, tuple(range(len(batch))))
     return select(hopeless, zeros_like_array(out), out)
 
 
-def _scaled(matrices: Any, factors: Any) -> Any:
+def _scale(matrices: Any, factors: Any) -> Any:
     return matrices * factors[..., None, None]
 
 
-def _bordered(a: Any) -> tuple[Any, Any]:
-    """The bordered matrices, and which of them are singular still and replaced by identities."""
+def _add_border(a: Any) -> tuple[Any, Any]:
+    """The bordered matrices, with identities for those still singular, and which these are."""
     n, batch = a.shape[-1], a.shape[:-2]
     q, r, order = qr(stop_gradient(a), pivoting=True)
     last = slice_in_dim(order, n - _BORDER, n, axis=-1)
@@ -158,8 +158,8 @@ def _bordered(a: Any) -> tuple[Any, Any]:
     upper = concatenate([a, columns], len(batch) + 1)
     lower = concatenate([rows, corner], len(batch) + 1)
     whole = concatenate([upper, lower], len(batch))
-    kept = slice_in_dim(diagonal(r), 0, n - _BORDER, axis=-1)
-    hopeless = (kept == 0).any(-1)
+    pivots = slice_in_dim(diagonal(r), 0, n - _BORDER, axis=-1)
+    hopeless = (pivots == 0).any(-1)
     spread = broadcast_in_dim(hopeless, whole.shape, dims)
     return select(spread, identities(whole), whole), hopeless
 

@@ -35,8 +35,8 @@ Symmetrize = Annotated[
 ]
 
 
-def _decomposed(a: Any, triangle: str | None, symmetrize: bool | None) -> tuple[Any, Any]:
-    """The eigenvectors of Hermitian matrices, and the eigenvalues."""
+def _decompose(a: Any, triangle: str | None, symmetrize: bool | None) -> tuple[Any, Any]:
+    """The eigenvectors and eigenvalues of Hermitian matrices."""
     symmetrize = triangle is None if symmetrize is None else symmetrize
     return eigh_operation.eigh(widened(a), lower=triangle != "U", symmetrize_input=symmetrize)
 
@@ -55,7 +55,7 @@ def eigh(a: SquareMatrix, UPLO: Triangle = None, symmetrize_input: Symmetrize = 
     >>> jnp.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     Array([1., 2.], dtype=float32)
     """
-    v, w = _decomposed(a, UPLO, symmetrize_input)
+    v, w = _decompose(a, UPLO, symmetrize_input)
     return EighResult(returned(w, a.dtype), returned(v, a.dtype))
 
 
@@ -70,7 +70,7 @@ def eigvalsh(
     >>> jnp.linalg.eigvalsh(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
     Array([-1.,  1.], dtype=float32)
     """
-    _, w = _decomposed(a, UPLO, symmetrize_input)
+    _, w = _decompose(a, UPLO, symmetrize_input)
     return returned(w, a.dtype)
 
 

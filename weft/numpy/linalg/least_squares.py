@@ -81,7 +81,7 @@ def _default(a: Any, factor: float = 1.0) -> Any:
 
 
 def _exceeds(s: Any, tolerance: Any, greatest: Any = None) -> Any:
-    """Whether singular values exceed the tolerance of their matrix, or that times the greatest."""
+    """Whether singular values exceed the tolerance of their matrix, times the greatest if given."""
     bound = broadcasted(tolerance.astype(s.dtype), s.shape[:-1])
     bound = bound if greatest is None else greatest * bound
     return s > broadcast_in_dim(bound, s.shape, tuple(range(s.ndim - 1)))
@@ -92,14 +92,17 @@ def _exceeds(s: Any, tolerance: Any, greatest: Any = None) -> Any:
 
 @custom_jvp
 def _assembled(a: Any, u: Any, inverse: Any, vh: Any) -> Any:
-    """The pseudoinverse of a, from its singular vectors and inverted singular values."""
+    """The pseudoinverse of a, from singular vectors and inverted singular values."""
     return matmul(adjoint(vh), scaled_rows(adjoint(u), inverse))
 
 
 @_assembled.defjvp
 def _assembled_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """The derivative of Golub and Pereyra, from a alone. The factors count as constants: singular
-    vectors need not have a derivative where the pseudoinverse has one."""
+    """The derivative of Golub and Pereyra, in a alone.
+
+    The factors count as constants: singular vectors need not have a derivative where the
+    pseudoinverse has one.
+    """
     a, da = primals[0], tangents[0]
     p = _assembled(*primals)
     ph, dah = adjoint(p), adjoint(da)
@@ -110,7 +113,7 @@ def _assembled_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 def _pseudoinverse(a: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any, Any]:
-    """The pseudoinverse, the singular values, and which of them count."""
+    """The pseudoinverse, the singular values, and the mask of those that count."""
     if hermitian:
         a = symmetrized(a)
         u, s, vh = hermitian_svd(a)

@@ -37,7 +37,7 @@ def _vector_order(value: Any, call: Arguments) -> Any:
 
 
 def matrix_order(value: Any, call: Arguments) -> Any:
-    """The order of a norm of matrices. Raises WeftValueError for one that none has."""
+    """The order of a matrix norm. Raises WeftValueError for other values."""
     if isinstance(value, str):
         fine = value in ("fro", "nuc")
     else:
@@ -123,7 +123,7 @@ def _matrix_norm(x: Any, axes: tuple[int, int], order: Any, keepdims: bool) -> A
 
 
 def _check_elements(x: Any, axes: tuple[int, int], order: Any) -> None:
-    """Raises ShapeError for a norm that is a least element, where there are no elements."""
+    """Raises ShapeError for a norm that is a minimum over no elements."""
     if order not in (-1, -2, -np.inf):
         return
     rows, columns = (x.shape[axis] for axis in axes)
@@ -138,7 +138,7 @@ def _check_elements(x: Any, axes: tuple[int, int], order: Any) -> None:
 
 
 def matrix_norm_of(x: Any, axes: tuple[int, int], order: Any) -> Any:
-    """The norm of matrices in two axes, which are dropped; in a dtype that LAPACK takes."""
+    """The norm of matrices in two axes, which are dropped; the dtype is one of LAPACK's."""
     if order == "fro":
         return flat_sqrt_p.bind(squared_size(x).sum(axes))
     if order in ("nuc", 2, -2):
@@ -155,7 +155,7 @@ def matrix_norm_of(x: Any, axes: tuple[int, int], order: Any) -> Any:
 
 
 def _greatest(x: Any, axis: int) -> Any:
-    """The greatest of nonnegative numbers; 0 without elements."""
+    """The maximum of nonnegative numbers; 0 for none."""
     return x.max(axis) if x.shape[axis] else x.sum(axis)
 
 

@@ -81,8 +81,8 @@ def matrix_kind(
     together: Callable[[str, list[Any]], Any] | None = None,
     instead: str = _INSTEAD,
 ) -> Kind:
-    """The kind of an array of so many dimensions at least; instead: what is advised for matrices
-    that have to be square and are not."""
+    """The kind of an array of `least` dimensions or more; instead: the advice for matrices that are
+    not square."""
 
     def take(value: Any, call: Arguments) -> Any:
         if square:
@@ -116,17 +116,17 @@ Hermitian = Annotated[
 
 
 def widened(x: Any) -> Any:
-    """The operand in the dtype in which it is computed."""
+    """Converts an operand to the dtype of the computation."""
     of = type_of(x)
     return x if of.dtype in ACCEPTED and not of.weak_type else convert(x, computing_dtype(of.dtype))
 
 
-def returned(x: Any, given: Any) -> Any:
-    """A result in the dtype that belongs to operands of the dtype `given`; real if it is real."""
-    found = type_of(x).dtype
-    if found == given or found in dtypes.COMPLEX:
+def returned(x: Any, operand_dtype: Any) -> Any:
+    """Converts a real result to the real dtype of the operands; a complex one stays as it is."""
+    dtype = type_of(x).dtype
+    if dtype == operand_dtype or dtype in dtypes.COMPLEX:
         return x
-    return convert(x, dtypes.to_real(inexact(given)))
+    return convert(x, dtypes.to_real(inexact(operand_dtype)))
 
 
 def is_complex(x: Any) -> bool:

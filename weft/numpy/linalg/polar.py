@@ -131,7 +131,7 @@ def qdwh(
 # ---- the iteration -----------------------------------------------------------------------------
 
 
-def _iterated(x: Any, limit: int | None, eps: float | None) -> tuple[Any, Any, Any]:
+def _iterate(x: Any, limit: int | None, eps: float | None) -> tuple[Any, Any, Any]:
     """The unitary factor of x, the number of iterations, and whether they converged."""
     if not x.size:
         return x, np.int32(0), np.bool_(True)
@@ -164,12 +164,12 @@ def _iterated(x: Any, limit: int | None, eps: float | None) -> tuple[Any, Any, A
 
 
 def _norm(x: Any) -> Any:
-    """The square root of the sum of squares."""
+    """The Frobenius norm."""
     return sqrt((abs(x) ** 2).sum())
 
 
 def _weights(low: Any) -> tuple[Any, Any, Any]:
-    """The weights a, b, c of an iteration whose singular values lie between `low` and one."""
+    """The weights a, b, c of an iteration with singular values between `low` and one."""
     squared = low * low
     d = cbrt(4 * maximum(1 - squared, 0) / (squared * squared))
     root = sqrt(1 + d)
@@ -201,7 +201,7 @@ def _by_cholesky(u: Any, a: Any, b: Any, c: Any) -> Any:
 # ---- derivatives -------------------------------------------------------------------------------
 
 
-unitary_factor = custom_jvp(_iterated, nondiff_argnums=(1, 2))
+unitary_factor = custom_jvp(_iterate, nondiff_argnums=(1, 2))
 
 
 @unitary_factor.defjvp
@@ -225,8 +225,8 @@ def _unitary_jvp(
 
 
 def _sylvester(h: Any, b: Any) -> Any:
-    """The y for which y h + h y = b, for a positive Hermitian h: linear in b, and differentiable in
-    h also where eigenvalues are equal."""
+    """Solves y h + h y = b for a positive Hermitian h: linear in b, and differentiable in h also at
+    equal eigenvalues."""
 
     def product(y: Any) -> Any:
         return matmul(y, h) + matmul(h, y)

@@ -41,15 +41,15 @@ from weft.ops.structural.shape import broadcast_in_dim, transpose
 # ---- with one factorization ----------------------------------------------------------------------
 
 
-def _substituted(packed: Any, permutation: Any, b: Any) -> Any:
-    """The solution of A x = b, from the factors of A."""
+def _solve_factored(packed: Any, permutation: Any, b: Any) -> Any:
+    """Solves A x = b from the factors of A."""
     b = reordered(b, permutation, -2)
     x = triangular_solve(packed, b, left_side=True, lower=True, unit_diagonal=True)
     return triangular_solve(packed, x, left_side=True, lower=False)
 
 
-def _substituted_transposed(packed: Any, permutation: Any, b: Any) -> Any:
-    """The solution of A.T x = b, from the factors of A."""
+def _solve_factored_transposed(packed: Any, permutation: Any, b: Any) -> Any:
+    """Solves A.T x = b from the factors of A."""
     x = triangular_solve(packed, b, left_side=True, lower=False, transpose_a=True)
     x = triangular_solve(
         packed, x, left_side=True, lower=True, transpose_a=True, unit_diagonal=True
@@ -60,8 +60,7 @@ def _substituted_transposed(packed: Any, permutation: Any, b: Any) -> Any:
 
 
 def solved(a: Any, b: Any) -> Any:
-    """The matrices x for which a x = b, in one dtype that LAPACK takes; batch dimensions of `a`
-    broadcast to those of `b`."""
+    """Solves a x = b in one dtype of LAPACK; batch dimensions of `a` broadcast to those of `b`."""
     packed, _, permutation = lu(stop_gradient(a))
     # For an invariant right-hand side the transposed system would communicate.
     differs = type_of(packed).varying - type_of(b).varying
@@ -74,20 +73,20 @@ def solved(a: Any, b: Any) -> Any:
     return custom_linear_solve(
         lambda x: matmul(a, x),
         b,
-        lambda _, y: _substituted(packed, permutation, y),
-        lambda _, y: _substituted_transposed(packed, permutation, y),
+        lambda _, y: _solve_factored(packed, permutation, y),
+        lambda _, y: _solve_factored_transposed(packed, permutation, y),
     )
 
 
 def identities(a: Any) -> Any:
-    """Identity matrices of the type of the given square matrices."""
+    """Identity matrices of the type of square matrices."""
     of = type_of(a)
     one = eye(of.dtype, of.shape[-2:])
     return broadcast_in_dim(one, of.shape, (of.ndim - 2, of.ndim - 1))
 
 
-def _solved(a: Any, b: Any) -> Any:
-    """The x for which a x = b: of a vector for all matrices, or of matrices that broadcast."""
+def _solve_broadcast(a: Any, b: Any) -> Any:
+    """Solves a x = b, for one vector and all matrices, or for matrices that broadcast."""
     dtype = a.dtype
     a, b = widened(a), widened(b)
     if b.ndim == 1:
@@ -128,7 +127,7 @@ def solve(a: PromotedSquare, b: PromotedVector) -> Array:
             wanted=wanted,
             fix=Fix("expand_dims", text),
         )
-    return _solved(a, b)
+    return _solve_broadcast(a, b)
 
 
 @array_function
@@ -173,8 +172,8 @@ def tensorinv(a: Vector, ind: Integer = 2) -> Array:
     return inv(a.reshape(n, n)).reshape(*rest, *first)
 
 
-def _moved(a: tuple[int, ...], b: tuple[int, ...]) -> Fix | None:
-    """The fix that moves dimensions of `a` to its end, for a right side of shape `b`."""
+def _axes_fix(a: tuple[int, ...], b: tuple[int, ...]) -> Fix | None:
+    """The fix that moves dimensions of `a` to the end, for a right side of shape `b`."""
     for axes in itertools.combinations(range(len(a)), max(len(a) - len(b), 0)):
         rest = tuple(n for d, n in enumerate(a) if d not in axes)
         if rest == b and prod(a[d] for d in axes) == prod(b):
@@ -192,7 +191,7 @@ def tensorsolve(a: PromotedVector, b: PromotedNumbers, axes: Axes | None = None)
     >>> jnp.linalg.tensorsolve(2 * jnp.eye(6).reshape(2, 3, 6), jnp.ones((2, 3)))
     Array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5], dtype=float32)
     """
-    given = a.shape
+    shape = a.shape
     if axes is not None:
         a = transpose(a, [*(d for d in range(a.ndim) if d not in axes), *axes])
     rest = a.shape[b.ndim :]
@@ -201,6 +200,6 @@ def tensorsolve(a: PromotedVector, b: PromotedNumbers, axes: Axes | None = None)
             "the shapes do not fit together",
             got=f"a: {type_of(a)}, b: {type_of(b)}",
             wanted="a of the dimensions of b, and after them as many elements as b has",
-            fix=_moved(given, b.shape),
+            fix=_axes_fix(shape, b.shape),
         )
-    return _solved(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(rest)
+    return _solve_broadcast(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(rest)

@@ -28,7 +28,7 @@ def mirrored(x: Any, lower: bool) -> Any:
     return select_(on_diagonal(type_of(x)), x.real.astype(x.dtype), strict + adjoint(strict))
 
 
-def _of_pair(a: Any, b: Any, type: int, vectors: bool) -> tuple[Any, Any]:
+def _generalized_eigh(a: Any, b: Any, type: int, vectors: bool) -> tuple[Any, Any]:
     """Eigenvectors, if asked for, and eigenvalues of a pair of Hermitian matrices."""
     factor = cholesky(b, symmetrize_input=False)
     adjoint_of = {"lower": True, "transpose_a": True, "conjugate_a": True}
@@ -110,7 +110,7 @@ def eigh(
         raise wrong_shape(None, f"a: {type_of(a)}, b: {type_of(b)}", "a b of the shape of a")
     else:
         pair = mirrored(widened(a), lower), mirrored(widened(b), lower)
-        v, w = _of_pair(*pair, type, not eigvals_only)
+        v, w = _generalized_eigh(*pair, type, not eigvals_only)
     w = returned(w, a.dtype)
     return w if eigvals_only else (w, returned(v, a.dtype))
 

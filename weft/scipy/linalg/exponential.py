@@ -38,9 +38,9 @@ _DOUBLE = (
 _SINGLE = ((17297280, 8648640, 1995840, 277200, 25200, 1512, 56, 1), 3.925724783138660)
 
 
-def _rational(a: Any, given: tuple[int, ...]) -> tuple[Any, Any]:
-    """Odd and even part of the numerator."""
-    b = [float(x) for x in given]
+def _rational(a: Any, coefficients: tuple[int, ...]) -> tuple[Any, Any]:
+    """The odd and the even part of the numerator."""
+    b = [float(x) for x in coefficients]
     one = jnp.broadcast_to(jnp.eye(a.shape[-1], dtype=a.dtype), a.shape)
     square = matmul(a, a)
     if len(b) == 8:
@@ -59,7 +59,7 @@ def _rational(a: Any, given: tuple[int, ...]) -> tuple[Any, Any]:
 
 
 def _exponential(a: Any, *, upper: bool, squarings: int) -> Any:
-    """The exponential of matrices in a dtype that LAPACK takes."""
+    """The exponential of matrices in a dtype of LAPACK."""
     if not a.size:
         return a
     double = type_of(a).dtype in (dtypes.float64, dtypes.complex128)
@@ -72,9 +72,9 @@ def _exponential(a: Any, *, upper: bool, squarings: int) -> Any:
     scale = jnp.ldexp(jnp.ones_like(size), -times)
     odd, even = _rational(a * convert(scale, a.dtype)[..., None, None], coefficients)
     if upper:
-        found = triangular_solve(triangle(even - odd, False), even + odd, left_side=True)
+        out = triangular_solve(triangle(even - odd, False), even + odd, left_side=True)
     else:
-        found = solved(even - odd, even + odd)
+        out = solved(even - odd, even + odd)
     most = jnp.max(times)
 
     def step(x: Any, number: Any) -> tuple[Any, None]:
@@ -83,9 +83,9 @@ def _exponential(a: Any, *, upper: bool, squarings: int) -> Any:
 
         return cond(number < most, squared, lambda x: x, x), None
 
-    found, _ = scan(step, found, jnp.arange(squarings, dtype=times.dtype))
+    out, _ = scan(step, out, jnp.arange(squarings, dtype=times.dtype))
     beyond = ~(size <= bound * 2.0**squarings)
-    return jnp.where(beyond[..., None, None], jnp.nan, found)
+    return jnp.where(beyond[..., None, None], jnp.nan, out)
 
 
 Method = Annotated[str, choice("SPS", "blockEnlarge")]

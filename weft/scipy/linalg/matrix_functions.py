@@ -111,13 +111,13 @@ def _parlett(t: Any, values: Any) -> tuple[Any, Any]:
         system = jnp.where(above[:, None] & above[None, :], t - diagonal[j] * one, one)
         # Equal eigenvalues: the quotient is taken without its divisor, as in SciPy.
         system = system + jnp.diag(convert(jnp.diagonal(system) == 0, t.dtype))
-        found = triangular_solve(system, -right[:, None], left_side=True)[:, 0]
-        return f.at[:, j].set(jnp.where(above, -found, f[:, j]))
+        out = triangular_solve(system, -right[:, None], left_side=True)[:, 0]
+        return f.at[:, j].set(jnp.where(above, -out, f[:, j]))
 
     distances = abs(diagonal[:, None] - diagonal[None, :])
     least = jnp.min(jnp.where(jnp.tri(n, k=-1, dtype=bool), distances, jnp.inf), initial=jnp.inf)
-    found = jnp.diag(values)
-    return fori_loop(1, n, step, found) if n > 1 else found, least
+    out = jnp.diag(values)
+    return fori_loop(1, n, step, out) if n > 1 else out, least
 
 
 def _error(t: Any, f: Any, least: Any) -> Any:

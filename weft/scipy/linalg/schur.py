@@ -20,7 +20,8 @@ from weft.ops.linalg.matrices import triangle
 
 
 def complex_schur(a: Any) -> tuple[Any, Any]:
-    """T and Z of a = Z T adjoint(Z), T upper triangular, both complex; a of a dtype of LAPACK.
+    """T and Z of a = Z T adjoint(Z), T upper triangular, both complex; the dtype is one of
+    LAPACK's.
 
     A real matrix is converted first, so that LAPACK returns the complex form.
     """
@@ -55,10 +56,10 @@ def schur(a: SquareMatrix, output: Form = "real") -> tuple[Array, Array]:
 
 
 def triangular_schur(a: Any) -> tuple[Any, Any]:
-    """As `complex_schur`, for one matrix; real eigenvalues of a real one stay real.
+    """`complex_schur` of one matrix; real eigenvalues of a real matrix stay real.
 
-    On a cut of a function of the eigenvalues, such as that of the root at negative numbers, the
-    sign of an imaginary part that is rounding alone would choose between two results.
+    On a branch cut, such as that of the root at negative numbers, the rounding error of an
+    imaginary part would choose between two results.
     """
     if is_complex(a):
         return complex_schur(a)
@@ -67,7 +68,7 @@ def triangular_schur(a: Any) -> tuple[Any, Any]:
 
 
 def _triangular(t: Any, z: Any, dtype: Any) -> Any:
-    """A complex Schur form, of this dtype, from a real one."""
+    """Converts a real Schur form to a complex one."""
     operands = t.astype(dtype), z.astype(dtype)
     return over(_triangular_matrix, operands, (2, 2))
 

@@ -56,13 +56,13 @@ def _right_side(value: Any, call: Arguments) -> Any:
 
 
 def _factor(maker: str) -> Kind:
-    """The kind of a factor that another function makes."""
+    """The kind of a factor that `maker` returns."""
     advice = f"pass what {maker} gives for a square matrix"
     return matrix_kind("a factor, shape (..., n, n)", 2, True, common, advice)
 
 
 def _pair(maker: str, second: Any) -> Kind:
-    """The kind of a pair that another function returns."""
+    """The kind of a pair that `maker` returns."""
 
     def take(value: Any, call: Arguments) -> tuple[Any, ...]:
         if isinstance(value, (tuple, list)) and len(value) == 2:
@@ -111,33 +111,33 @@ Turn = Annotated[Any, Kind(_turn, '0 or "N", 1 or "T", 2 or "C"', ("H", 3, None)
 
 
 def _system(a: Any, b: Any) -> tuple[Any, Any]:
-    """Both in the dtype of the computation, with the same batch dimensions, b of columns."""
+    """Both in the dtype of the computation, with equal batch dimensions, and b as columns."""
     a, b = widened(a), widened(b if b.ndim > 1 else b[:, None])
     batch = broadcast_shape(None, a.shape[:-2], b.shape[:-2])
     return broadcasted(a, (*batch, *a.shape[-2:])), broadcasted(b, (*batch, *b.shape[-2:]))
 
 
 def _solution(x: Any, b: Any) -> Any:
-    """The solution in the dtype of the operands, without the dimension added to a vector."""
+    """Converts the solution to the operands' dtype, and drops the dimension added to a vector."""
     return returned(x[..., 0] if b.ndim == 1 else x, b.dtype)
 
 
-def _substituted(factor: Any, b: Any) -> Any:
-    """The solution of L L^H x = b."""
+def _solve_cholesky(factor: Any, b: Any) -> Any:
+    """Solves L L^H x = b."""
     y = triangular_solve(factor, b, left_side=True, lower=True)
     adjoint_of = {"lower": True, "transpose_a": True, "conjugate_a": True}
     return triangular_solve(factor, y, left_side=True, **adjoint_of)
 
 
-def _solved_positive(a: Any, b: Any) -> Any:
-    """The solution of a x = b by Cholesky's factor."""
+def _solve_positive(a: Any, b: Any) -> Any:
+    """Solves a x = b by Cholesky's factor."""
     factor = cholesky(stop_gradient(a), symmetrize_input=False)
     return custom_linear_solve(
         lambda x: matmul(a, x),
         b,
-        lambda _, y: _substituted(factor, y),
+        lambda _, y: _solve_cholesky(factor, y),
         # For a Hermitian matrix the transpose is the conjugate.
-        lambda _, y: conjugate(_substituted(factor, conjugate(y))),
+        lambda _, y: conjugate(_solve_cholesky(factor, conjugate(y))),
     )
 
 
@@ -171,7 +171,7 @@ def solve(
         x = half + triangle(swapped(half), not lower, 1 if lower else -1)
     else:
         x = mirrored(x, lower)
-    solved = _solved_positive if assume_a == "pos" else numpy_solving.solved
+    solved = _solve_positive if assume_a == "pos" else numpy_solving.solved
     return _solution(solved(x, columns), b)
 
 
@@ -208,7 +208,7 @@ def solve_triangular(
 @array_function
 def _cho_solve(c: CholeskyFactor, b: RightSide, lower: Flag = False) -> Array:
     factor, columns = _system(c, b)
-    return _solution(_substituted(factor if lower else adjoint(factor), columns), b)
+    return _solution(_solve_cholesky(factor if lower else adjoint(factor), columns), b)
 
 
 @python_function

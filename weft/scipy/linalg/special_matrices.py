@@ -39,7 +39,7 @@ def _blocks(value: Any, call: Arguments) -> tuple[Any, ...]:
 
 
 def _elements(least: int) -> Kind:
-    """The kind of vectors of so many elements at least."""
+    """The kind of vectors of at least `least` elements."""
 
     def take(value: Any, call: Arguments) -> Any:
         check_dimensions(call.operation, call.name, value, 1)
@@ -96,12 +96,12 @@ def block_diag(*arrs: Blocks) -> Array:
     return jnp.concatenate(rows)
 
 
-def _taken(x: Any, places: Any) -> Any:
-    """Elements of the last dimension at the given indices."""
+def _take_last(x: Any, places: Any) -> Any:
+    """Elements of the last dimension."""
     return jnp.take(x, places, axis=-1, mode="clip")
 
 
-def _apart(n: int, m: int) -> Any:
+def _row_minus_column(n: int, m: int) -> Any:
     """Row minus column of each element."""
     return _numbers(n)[:, None] - _numbers(m)
 
@@ -134,7 +134,7 @@ def toeplitz(c: Entries, r: Entries | None = None) -> Array:
         return jnp.zeros((*c.shape[:-1], n, m), c.dtype)
     # From the last element of c to its first, and on to the last one of r.
     values = jnp.concatenate([c[..., ::-1], r[..., 1:]], axis=-1)
-    return _taken(values, n - 1 - _apart(n, m))
+    return _take_last(values, n - 1 - _row_minus_column(n, m))
 
 
 @array_function
@@ -154,7 +154,7 @@ def hankel(c: Vectors, r: Vectors | None = None) -> Array:
     if 0 in (n, m):
         return jnp.zeros((*c.shape[:-1], n, m), c.dtype)
     values = jnp.concatenate([c, r[..., 1:]], axis=-1)
-    return _taken(values, _numbers(n)[:, None] + _numbers(m))
+    return _take_last(values, _numbers(n)[:, None] + _numbers(m))
 
 
 @array_function
@@ -171,11 +171,11 @@ def circulant(c: Entries) -> Array:
     """
     c = jnp.atleast_1d(c)
     n = c.shape[-1]
-    return _taken(c, _apart(n, n) % n) if n else jnp.zeros((*c.shape, 0), c.dtype)
+    return _take_last(c, _row_minus_column(n, n) % n) if n else jnp.zeros((*c.shape, 0), c.dtype)
 
 
-def _below(first_row: Any, ones: Any) -> Any:
-    """A matrix of a first row and, below it, a diagonal."""
+def _row_above_diagonal(first_row: Any, ones: Any) -> Any:
+    """A matrix of a first row, and a diagonal below it."""
     *batch, n = first_row.shape
     lower = jnp.eye(n - 1, n, dtype=first_row.dtype) * ones[..., None]
     lower = jnp.broadcast_to(lower, (*batch, n - 1, n))
@@ -196,7 +196,7 @@ def companion(a: Coefficients) -> Array:
     """
     a = a.astype(inexact(a.dtype))
     row = -a[..., 1:] / a[..., :1]
-    return _below(row, jnp.ones(row.shape[-1] - 1, row.dtype))
+    return _row_above_diagonal(row, jnp.ones(row.shape[-1] - 1, row.dtype))
 
 
 @array_function
@@ -268,7 +268,7 @@ def leslie(f: Coefficients, s: Vectors) -> Array:
     if s.shape[-1] != n - 1:
         got = f"f: {type_of(f)}, s: {type_of(s)}"
         raise wrong_shape(None, got, f"an s of {n - 1} elements")
-    return _below(*_side_by_side(f, s))
+    return _row_above_diagonal(*_side_by_side(f, s))
 
 
 @array_function
@@ -293,9 +293,9 @@ def convolution_matrix(a: Filled, n: Positive, mode: Mode = "full") -> Array:
     small, large = sorted((m, n))
     low = {"full": 0, "same": (small - 1) // 2, "valid": small - 1}[mode]
     count = {"full": m + n - 1, "same": large, "valid": large - small + 1}[mode]
-    place = low + _apart(count, n)
+    place = low + _row_minus_column(count, n)
     inside = (place >= 0) & (place < m)
-    return jnp.where(inside, _taken(a, place), jnp.zeros((), a.dtype))
+    return jnp.where(inside, _take_last(a, place), jnp.zeros((), a.dtype))
 
 
 # ---- from a size ---------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def hilbert(n: Size) -> Array:
 
 
 def _matrix(n: int, element: Callable[[int, int], float]) -> Array:
-    """The matrix of `element(i, j)`, for which memory is taken before anything is computed."""
+    """Builds a matrix from `element(i, j)`, after its memory is allocated."""
     out = np.empty((n, n))
     for place in np.ndindex(n, n):
         out[place] = element(*place)

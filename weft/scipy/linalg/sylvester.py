@@ -31,7 +31,7 @@ from weft.scipy.linalg.schur import complex_schur
 
 
 def _triangular_columns(r: Any, s: Any, f: Any) -> Any:
-    """The Y for which r Y + Y s = f, r and s upper triangular."""
+    """Solves r Y + Y s = f for upper triangular r and s."""
     n = r.shape[-1]
     one = jnp.eye(n, dtype=r.dtype)
 
@@ -78,17 +78,16 @@ def sylvester(a: Any, b: Any, c: Any, *, by_schur: bool = True, tol: float = 0.0
     sums = abs(x[:, None] + y[None, :])
     singular = jnp.any(sums <= tol)
 
-    def narrowed(found: Any) -> Any:
-        found = found if dtype in dtypes.COMPLEX else found.real
-        return jnp.where(singular, jnp.nan, found)
+    def narrow(out: Any) -> Any:
+        return jnp.where(singular, jnp.nan, out if dtype in dtypes.COMPLEX else out.real)
 
     def forward(_: Any, right: Any) -> Any:
-        return narrowed(solve(convert(right, wide)))
+        return narrow(solve(convert(right, wide)))
 
     def backward(_: Any, right: Any) -> Any:
         # Factored again: transposed factors are not upper triangular.
         _, _, other = method(*(convert(stop_gradient(swapped(m)), wide) for m in (a, b)))
-        return narrowed(other(convert(right, wide)))
+        return narrow(other(convert(right, wide)))
 
     return custom_linear_solve(lambda z: matmul(a, z) + matmul(z, b), c, forward, backward)
 

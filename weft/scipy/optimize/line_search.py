@@ -19,7 +19,7 @@ _SUFFICIENT, _CURVATURE = 1e-4, 0.9
 
 
 class _Point(NamedTuple):
-    """A step, the value and the slope there, and the gradient."""
+    """A step, and the value, slope and gradient there."""
 
     step: Any
     value: Any
@@ -46,12 +46,12 @@ class LineSearch(NamedTuple):
     evaluations: Any
 
 
-def _chosen(condition: Any, x: _Point, y: _Point) -> _Point:
+def _select(condition: Any, x: _Point, y: _Point) -> _Point:
     return _Point(*(jnp.where(condition, a, b) for a, b in zip(x, y, strict=True)))
 
 
 def _between(low: _Point, high: _Point) -> Any:
-    """The minimum of the cubic through both ends, or the middle where that is near an end."""
+    """The minimum of the cubic through both ends, or the middle if it is near an end."""
     width = high.step - low.step
     safe = jnp.where(width == 0, 1, width)
     first = low.slope + high.slope - 3 * (high.value - low.value) / safe
@@ -89,28 +89,25 @@ def line_search(
         compared = state.zooming | (state.evaluations > 0)
         # The value rose, or did not fall enough: the step is between this point and the one below.
         high = bad | ~enough | (compared & (point.value >= reference))
-        below = _chosen(state.zooming, state.low, state.last)
+        below = _select(state.zooming, state.low, state.last)
         # Otherwise this point is the lower end; the slope says on which side the other one is.
         turned = jnp.where(
             state.zooming, point.slope * (state.high.step - state.low.step) >= 0, point.slope >= 0
         )
-        low_end = _chosen(high, below, point)
-        other = _chosen(turned, below, state.high)
-        high_end = _chosen(high, point, other)
+        low_end = _select(high, below, point)
+        other = _select(turned, below, state.high)
+        high_end = _select(high, point, other)
         zooming = state.zooming | high | (point.slope >= 0)
         following = jnp.where(zooming, _between(low_end, high_end), 2 * point.step)
         better = enough & ~bad & (point.value < state.best.value)
-        narrow = zooming & (abs(high_end.step - low_end.step) <= _smallest_width(point.step))
-        best = _chosen(found | better, point, state.best)
+        eps = jnp.finfo(point.step.dtype).eps
+        narrow = zooming & (abs(high_end.step - low_end.step) <= 2 * eps * abs(point.step))
+        best = _select(found | better, point, state.best)
         failed, count = narrow & ~found, state.evaluations + 1
         points = following, point, low_end, high_end, best
         return LineSearch(*points, zooming, found, failed, count)
 
     no = jnp.zeros_like(value, dtype=bool)
     first = LineSearch(jnp.ones_like(value), zero, zero, zero, zero, no, no, no, 0)
-    found = while_loop(unfinished, step, first)
-    return found._replace(failed=~found.found)
-
-
-def _smallest_width(step: Any) -> Any:
-    return 2 * jnp.finfo(step.dtype).eps * abs(step)
+    end = while_loop(unfinished, step, first)
+    return end._replace(failed=~end.found)

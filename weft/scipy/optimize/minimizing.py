@@ -70,7 +70,7 @@ def _size(gradient: Any, norm: Any) -> Any:
     return jnp.linalg.norm(gradient, ord=norm)
 
 
-def _updated(inverse: Any, s: Any, y: Any) -> Any:
+def _update_inverse(inverse: Any, s: Any, y: Any) -> Any:
     """The estimate after a step s that changed the gradient by y."""
     product = jnp.vdot(y, s, precision="highest")
     fine = product > 0
@@ -103,27 +103,27 @@ def _bfgs(
             value, gradient = evaluate(state.x + length * direction)
             return value, jnp.vdot(gradient, direction, precision="highest"), gradient
 
-        found = line_search(along, (state.value, slope, state.gradient), line_search_maxiter)
-        best = found.best
+        search = line_search(along, (state.value, slope, state.gradient), line_search_maxiter)
+        best = search.best
         s = best.step * direction
         x, y = state.x + s, best.gradient - state.gradient
         small = _size(best.gradient, norm) <= gtol
         iterations = state.iterations + 1
         moved = best.step > 0
         status = jnp.where(iterations >= maxiter, 1, _RUNNING)
-        status = jnp.where(found.failed & ~moved, jnp.where(slope < 0, 3, 5), status)
+        status = jnp.where(search.failed & ~moved, jnp.where(slope < 0, 3, 5), status)
         status = jnp.where(jnp.isfinite(best.value), status, 2)
         status = jnp.where(small, 0, status)
-        inverse = jnp.where(moved, _updated(state.inverse, s, y), state.inverse)
-        count = state.evaluations + found.evaluations
+        inverse = jnp.where(moved, _update_inverse(state.inverse, s, y), state.inverse)
+        count = state.evaluations + search.evaluations
         return _Iterate(x, best.value, best.gradient, inverse, count, iterations, status)
 
     status = jnp.where(_size(gradient, norm) <= gtol, 0, 1 if maxiter <= 0 else _RUNNING)
     status = jnp.where(jnp.isfinite(value), status, 2)
     one = jnp.eye(x0.shape[0], dtype=x0.dtype)
     end = while_loop(unfinished, step, _Iterate(x0, value, gradient, one, 1, 0, status))
-    found = end.x, end.status == 0, end.status, end.value, end.gradient, end.inverse
-    return OptimizeResults(*found, end.evaluations, end.evaluations, end.iterations)
+    out = end.x, end.status == 0, end.status, end.value, end.gradient, end.inverse
+    return OptimizeResults(*out, end.evaluations, end.evaluations, end.iterations)
 
 
 _OPTIONS = ("norm", "gtol", "maxiter", "line_search_maxiter")
@@ -205,10 +205,10 @@ def minimize(
     x = convert(jnp.asarray(x0), inexact(type_of(x0).dtype))
 
     def valued(x: Any) -> Any:
-        found = fun(x, *args)
-        if type_of(found).shape != ():
-            raise wrong_shape(name, f"fun gives {type_of(found)}", "a fun that gives a number")
-        return found
+        out = fun(x, *args)
+        if type_of(out).shape != ():
+            raise wrong_shape(name, f"fun gives {type_of(out)}", "a fun that gives a number")
+        return out
 
     if mesh_axes():
         # A function that varies over devices has its own minimum on each: for an invariant x the

@@ -44,7 +44,7 @@ Boundary = Annotated[str, choice("fill", "wrap", "symm")]
 Precision = Annotated[Any, Kind(_precision, "the precision of products", ("?",), plain=NEVER)]
 
 
-def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: Any) -> Any:
+def _slide(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: Any) -> Any:
     """Slides a kernel, not reversed, over an array and sums products."""
     out = conv_general_dilated(
         x[None, None], kernel[None, None], (1,) * x.ndim, list(padding), precision=precision
@@ -52,8 +52,8 @@ def _slid(x: Any, kernel: Any, padding: Sequence[tuple[int, int]], precision: An
     return out[0, 0]
 
 
-def _cut(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
-    """Cuts the middle out of an array along some axes."""
+def _crop(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
+    """Cuts out the middle along some axes."""
     index: list[Any] = [slice(None)] * x.ndim
     for axis, size in zip(axes, shape, strict=True):
         start = (x.shape[axis] - size) // 2
@@ -61,9 +61,11 @@ def _cut(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
     return x[tuple(index)]
 
 
-def _is_inside(a: Any, b: Any, mode: str, axes: Sequence[int] | None = None) -> bool:
-    """Whether the first array has to be moved over the second one, for the mode "valid". Raises
-    ShapeError unless arrays can be convolved along the axes, by default all."""
+def _needs_swap(a: Any, b: Any, mode: str, axes: Sequence[int] | None = None) -> bool:
+    """Whether the mode "valid" moves the first array over the second.
+
+    Raises ShapeError unless arrays can be convolved along the axes, by default all.
+    """
     got = f"in1: {a.type}, in2: {b.type}"
     if a.ndim != b.ndim:
         raise wrong_shape(None, got, "arrays of as many dimensions")
@@ -79,30 +81,30 @@ def _is_inside(a: Any, b: Any, mode: str, axes: Sequence[int] | None = None) -> 
     return smaller and not larger
 
 
-def _summed(x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Two arrays in the dtype that products are summed in, and the dtype of the result."""
+def _to_sum_dtype(x: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Two arrays in the dtype of their sums, and the dtype of the result."""
     dtype = common_dtype(x, y)
     narrow = dtype in (dtypes.bool_, dtypes.float16, dtypes.bfloat16)
     wide = dtypes.float32 if narrow else dtype
     return convert(x, wide), convert(y, wide), dtype
 
 
-def _rounded(x: Any, dtype: Any) -> Any:
+def _round_result(x: Any, dtype: Any) -> Any:
     return convert(x != 0 if dtype == dtypes.bool_ else x, dtype)
 
 
-def _convolved(x: Any, y: Any, mode: str, method: str, precision: Any) -> Any:
-    _is_inside(x, y, mode)
+def _convolve(x: Any, y: Any, mode: str, method: str, precision: Any) -> Any:
+    _needs_swap(x, y, mode)
     if method == "fft":
         return _by_fft(x, y, mode, range(x.ndim))
-    x, y, dtype = _summed(x, y)
+    x, y, dtype = _to_sum_dtype(x, y)
     first = x.shape
     x, y = (y, x) if prod(x.shape) < prod(y.shape) else (x, y)
     padding = [(0, 0) if mode == "valid" else (n - 1, n - 1) for n in y.shape]
-    out = _slid(x, jnp.flip(y), padding, precision) if x.ndim else x * y
+    out = _slide(x, jnp.flip(y), padding, precision) if x.ndim else x * y
     if mode == "same" and x.ndim:
-        out = _cut(out, range(x.ndim), first)
-    return _rounded(out, dtype)
+        out = _crop(out, range(x.ndim), first)
+    return _round_result(out, dtype)
 
 
 @array_function
@@ -129,10 +131,10 @@ def convolve(
     >>> convolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0]))
     Array([1., 3., 2.], dtype=float32)
     """
-    return _convolved(in1, in2, mode, method, precision)
+    return _convolve(in1, in2, mode, method, precision)
 
 
-def _turned(x: Any) -> Any:
+def _reverse_conjugate(x: Any) -> Any:
     """The conjugate, reversed along all dimensions."""
     return jnp.conj(jnp.flip(x))
 
@@ -160,18 +162,18 @@ def correlate(
     >>> correlate(jnp.array([1.0, 2.0]), jnp.array([1.0, 3.0]))
     Array([3., 7., 2.], dtype=float32)
     """
-    return _convolved(in1, _turned(in2), mode, method, precision)
+    return _convolve(in1, _reverse_conjugate(in2), mode, method, precision)
 
 
-def _bounded(
+def _convolve_bounded(
     x: Any, y: Any, mode: str, boundary: str, fill: Any, precision: Any, correlation: bool
 ) -> Any:
-    """The convolution or correlation of two matrices with a boundary of the first."""
-    if _is_inside(x, y, mode):
+    """Convolves or correlates two matrices, with a boundary of the first."""
+    if _needs_swap(x, y, mode):
         # Exchanging the operands reverses and conjugates the correlation.
-        out = _bounded(y, x, mode, boundary, fill, precision, correlation)
-        return _turned(out) if correlation else out
-    x, y, dtype = _summed(x, y)
+        out = _convolve_bounded(y, x, mode, boundary, fill, precision, correlation)
+        return _reverse_conjugate(out) if correlation else out
+    x, y, dtype = _to_sum_dtype(x, y)
     y = jnp.conj(y) if correlation else jnp.flip(y)
     # How much is added in front and behind. With two middles, SciPy takes one for a reversed kernel
     # and the other for one that is not.
@@ -182,13 +184,13 @@ def _bounded(
         "valid": [(0, 0) for _ in y.shape],
     }[mode]
     if boundary == "fill" and type(fill) in (int, float) and fill == 0:
-        return _rounded(_slid(x, y, around, precision), dtype)
+        return _round_result(_slide(x, y, around, precision), dtype)
     if boundary == "fill":
         # The fill value is padded here, since a convolution pads with zeros.
         x = jnp.pad(x, around, constant_values=convert(fill, x.dtype))
     else:
         x = jnp.pad(x, around, mode={"wrap": "wrap", "symm": "symmetric"}[boundary])
-    return _rounded(_slid(x, y, [(0, 0), (0, 0)], precision), dtype)
+    return _round_result(_slide(x, y, [(0, 0), (0, 0)], precision), dtype)
 
 
 @array_function
@@ -217,7 +219,7 @@ def convolve2d(
            [4., 4., 4.],
            [4., 4., 4.]], dtype=float32)
     """
-    return _bounded(in1, in2, mode, boundary, fillvalue, precision, False)
+    return _convolve_bounded(in1, in2, mode, boundary, fillvalue, precision, False)
 
 
 @array_function
@@ -242,7 +244,7 @@ def correlate2d(
     >>> correlate2d(jnp.eye(2), jnp.eye(2), mode="valid")
     Array([[2.]], dtype=float32)
     """
-    return _bounded(in1, in2, mode, boundary, fillvalue, precision, True)
+    return _convolve_bounded(in1, in2, mode, boundary, fillvalue, precision, True)
 
 
 def _by_fft(x: Any, y: Any, mode: str, axes: Sequence[int]) -> Any:
@@ -258,9 +260,9 @@ def _by_fft(x: Any, y: Any, mode: str, axes: Sequence[int]) -> Any:
     forth, back = (fft.fftn, fft.ifftn) if complex_ else (fft.rfftn, fft.irfftn)
     out = back(forth(x, lengths, axes) * forth(y, lengths, axes), lengths, axes)
     if mode == "same":
-        out = _cut(out, range(out.ndim), first)
+        out = _crop(out, range(out.ndim), first)
     elif mode == "valid":
-        out = _cut(out, axes, [abs(first[i] - second[i]) + 1 for i in axes])
+        out = _crop(out, axes, [abs(first[i] - second[i]) + 1 for i in axes])
     return convert(out, dtype)
 
 
@@ -282,7 +284,7 @@ def fftconvolve(in1: Numbers, in2: Numbers, mode: Mode = "full", axes: Axes = No
     >>> fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(5)
     Array([1., 3., 2.], dtype=float32)
     """
-    _is_inside(in1, in2, mode, axes)
+    _needs_swap(in1, in2, mode, axes)
     if in1.ndim and not axes:
         raise wrong_value(None, f"axes={axes!r}", "one axis or more")
     rest = [i for i in range(in1.ndim) if i not in axes]

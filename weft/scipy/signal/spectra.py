@@ -34,7 +34,7 @@ from weft.kinds.numbers import number_for
 from weft.numpy import fft
 from weft.numpy.linalg.operands import widened
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
-from weft.scipy.signal.trends import without_trend
+from weft.scipy.signal.trends import remove_trend
 
 # Sums of cosines, periodic: the window repeats, so its last element is left out.
 _COSINES = {
@@ -60,11 +60,11 @@ _OTHER_NAMES = {
 
 # The operands of these functions have met under the rules of promotion in force; inside, numbers of
 # any dtype and rank meet.
-_rules_of_its_own = config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow")
+_promote_freely = config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow")
 
 
 def _no_window(given: Any, call: Arguments) -> WeftValueError:
-    """The error for an unknown name, with the one nearest to it."""
+    """The error for an unknown name, with the nearest one."""
     near = close_name(given.lower(), _NAMES) if isinstance(given, str) else None
     n = call["nperseg"]
     if n is not None and "axis" in call:
@@ -93,7 +93,7 @@ def _window(value: Any, call: Arguments) -> Any:
 
 
 def _rate(value: Any, call: Arguments) -> Any:
-    """A number with the digits that the signal has."""
+    """A number in the precision of the signal."""
     check_dimensions(call.operation, call.name, value, 0, 0, dtypes.ORDERED)
     return number_for(call.operation, value, dtypes.to_real(inexact(call.type.dtype)))
 
@@ -137,7 +137,7 @@ def _named_window(name: str, n: int) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """Lengths and options of a transform of parts."""
+    """The lengths and options of a transform of parts."""
 
     nperseg: int
     noverlap: int
@@ -154,7 +154,7 @@ class _Plan:
         return self.nperseg - self.noverlap
 
 
-def _planned(
+def _make_plan(
     length: int,
     window: Any,
     nperseg: int | None,
@@ -184,8 +184,8 @@ def _planned(
     return window, _Plan(n, overlap, size, *options)
 
 
-def _extended(x: Any, plan: _Plan) -> Any:
-    """x with its boundary added along the last dimension."""
+def _extend(x: Any, plan: _Plan) -> Any:
+    """Adds the boundary along the last dimension."""
     half = plan.nperseg // 2
     if plan.around == "even":
         x = jnp.concatenate([x[..., half:0:-1], x, x[..., -2 : -half - 2 : -1]], axis=-1)
@@ -202,7 +202,7 @@ def _extended(x: Any, plan: _Plan) -> Any:
     return x
 
 
-def _places(plan: _Plan, count: int) -> Any:
+def _sample_indices(plan: _Plan, count: int) -> Any:
     """The indices of the samples of each part."""
     start = jnp.arange(count, dtype=jnp.int32)[:, None] * plan.step
     return start + jnp.arange(plan.nperseg, dtype=jnp.int32)
@@ -221,7 +221,7 @@ def _transforms(x: Any, window: Any, plan: _Plan) -> Any:
         mode="promise_in_bounds",
     )
     if plan.detrend:
-        parts = without_trend(parts, plan.detrend == "linear")
+        parts = remove_trend(parts, plan.detrend == "linear")
     parts = parts * window
     return (fft.rfft if plan.onesided else fft.fft)(parts, plan.nfft)
 
@@ -232,20 +232,20 @@ def _scale(window: Any, fs: Any, scaling: str) -> Any:
     return 1 / jnp.square(jnp.sum(window))
 
 
-@_rules_of_its_own
+@_promote_freely
 def _short_time(x: Any, window: Any, axis: int, plan: _Plan) -> Any:
     """The transforms, with frequencies at `axis` and times last."""
     x = jnp.moveaxis(widened(x), axis, -1)
     window = convert(window, x.real.dtype)
-    found = _transforms(_extended(x, plan), window, plan)
-    found = found * jnp.sqrt(_scale(window, 1, "spectrum"))
+    out = _transforms(_extend(x, plan), window, plan)
+    out = out * jnp.sqrt(_scale(window, 1, "spectrum"))
     # Times stay last while the frequencies go to their index among the others.
-    return jnp.moveaxis(jnp.swapaxes(found, -1, -2), -2, axis)
+    return jnp.moveaxis(jnp.swapaxes(out, -1, -2), -2, axis)
 
 
 @custom_jvp
 def _power(z: Any) -> Any:
-    """The square of the magnitude, as a product, which XLA computes where it adds up the parts."""
+    """The squared magnitude as a product, which XLA computes while it adds up the parts."""
     return (jnp.conj(z) * z).real
 
 
@@ -255,38 +255,37 @@ def _power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return _power(z), 2 * (z.real * t.real + z.imag * t.imag)
 
 
-@_rules_of_its_own
+@_promote_freely
 def _densities(x: Any, y: Any, window: Any, fs: Any, axis: int, average: str, plan: _Plan) -> Any:
-    """Averages over all parts of products of transforms; of one signal (y is None) the power,
-    which is real."""
+    """Averages products of transforms over all parts; for one signal (y is None) the real power."""
     x = jnp.moveaxis(widened(x), axis, -1)
     window, fs = (convert(z, x.real.dtype) for z in (window, fs))
-    found = _transforms(x, window, plan)
+    out = _transforms(x, window, plan)
     if y is None:
-        found = _power(found)
+        out = _power(out)
     else:
         y = jnp.moveaxis(widened(y), axis, -1)
-        found = jnp.conj(found) * _transforms(y, window, plan)
-    found = jnp.mean(found, axis=-2) if average == "mean" else _median(found)
-    found = found * _scale(window, fs, plan.scaling)
+        out = jnp.conj(out) * _transforms(y, window, plan)
+    out = jnp.mean(out, axis=-2) if average == "mean" else _median(out)
+    out = out * _scale(window, fs, plan.scaling)
     if plan.onesided:
         # All frequencies but 0 and, for an even length, the last count twice.
-        count = found.shape[-1]
+        count = out.shape[-1]
         place = jnp.arange(count)
         single = (place == 0) | ((place == count - 1) if plan.nfft % 2 == 0 else False)
-        found = jnp.where(single, found, 2 * found)
-    return jnp.moveaxis(found, -1, axis)
+        out = jnp.where(single, out, 2 * out)
+    return jnp.moveaxis(out, -1, axis)
 
 
 def _median(x: Any) -> Any:
-    """The median over the parts, divided by its bias for that many."""
+    """The median over the parts, divided by its bias for their number."""
     n = x.shape[-2]
     even = 2 * np.arange(1.0, (n - 1) // 2 + 1)
     bias = float(1 + np.sum(1 / (even + 1) - 1 / even))
-    found = jnp.median(x.real, axis=-2)
+    out = jnp.median(x.real, axis=-2)
     if jnp.iscomplexobj(x):
-        found = found + 1j * jnp.median(x.imag, axis=-2)
-    return found / bias
+        out = out + 1j * jnp.median(x.imag, axis=-2)
+    return out / bias
 
 
 def _frequencies(plan: _Plan, fs: Any, dtype: Any) -> Any:
@@ -296,7 +295,7 @@ def _frequencies(plan: _Plan, fs: Any, dtype: Any) -> Any:
     return f * convert(fs, real)
 
 
-@_rules_of_its_own
+@_promote_freely
 def _times(count: int, first: float, step: int, fs: Any, dtype: Any) -> Any:
     """The times of samples or parts."""
     return convert((jnp.arange(count, dtype=dtype) * step + first) / fs, dtype)
@@ -338,22 +337,22 @@ def stft(
     dtype = inexact(x.dtype)
     onesided = return_onesided and dtype not in dtypes.COMPLEX
     options = onesided, "spectrum", detrend, boundary, padded
-    weights, plan = _planned(x.shape[axis], window, nperseg, noverlap, nfft, *options)
-    found = _short_time(x, weights, axis, plan)
+    weights, plan = _make_plan(x.shape[axis], window, nperseg, noverlap, nfft, *options)
+    out = _short_time(x, weights, axis, plan)
     f = _frequencies(plan, fs, dtype)
     middle = plan.nperseg / 2 if boundary is None else 0.0
-    return f, _times(found.shape[-1], middle, plan.step, fs, f.dtype), found
+    return f, _times(out.shape[-1], middle, plan.step, fs, f.dtype), out
 
 
-@_rules_of_its_own
+@_promote_freely
 def _inverse(z: Any, window: Any, axes: tuple[int, int], cut: bool, plan: _Plan) -> Any:
     z = jnp.moveaxis(z, axes, (-1, -2))
     parts = (fft.irfft if plan.onesided else fft.ifft)(z, plan.nfft)[..., : plan.nperseg]
     window = convert(window, parts.real.dtype)
     parts = parts * (window * jnp.sum(window))
-    out = _added(parts, plan)
+    out = _overlap_add(parts, plan)
     weights = jnp.broadcast_to(window * window, (parts.shape[-2], plan.nperseg))
-    norm = _added(weights, plan)
+    norm = _overlap_add(weights, plan)
     if cut:
         half = plan.nperseg // 2
         stop = out.shape[-1] - half
@@ -362,12 +361,12 @@ def _inverse(z: Any, window: Any, axes: tuple[int, int], cut: bool, plan: _Plan)
     return out / jnp.where(tiny, 1, norm)
 
 
-def _added(parts: Any, plan: _Plan) -> Any:
-    """The sum of overlapping parts, each at its position."""
+def _overlap_add(parts: Any, plan: _Plan) -> Any:
+    """The sum of overlapping parts."""
     count = parts.shape[-2]
     length = plan.nperseg + (count - 1) * plan.step
     out = jnp.zeros((*parts.shape[:-2], length), parts.dtype)
-    return out.at[..., _places(plan, count)].add(parts)
+    return out.at[..., _sample_indices(plan, count)].add(parts)
 
 
 @array_function
@@ -419,7 +418,7 @@ def istft(
     if nfft is None:
         # The middle frequency of an even length and the last of an odd one look alike.
         nfft = n if input_onesided and n == whole + 1 else whole
-    weights, plan = _planned(n, window, n, noverlap, nfft, input_onesided)
+    weights, plan = _make_plan(n, window, n, noverlap, nfft, input_onesided)
     if (plan.nfft // 2 + 1 if input_onesided else plan.nfft) != count:
         fits = f"nfft={whole}" + f" or {whole + 1}" * input_onesided
         raise wrong_value(None, f"nfft={plan.nfft} for {count} frequencies", fits)
@@ -429,8 +428,8 @@ def istft(
     return _times(out.shape[-1], 0.0, 1, fs, out.real.dtype), jnp.moveaxis(out, -1, place)
 
 
-def _paired(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
-    """Brings two signals to one shape, the shorter one padded with zeros; the axis in it."""
+def _match_signals(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
+    """Pads and broadcasts two signals to one shape; also returns the axis in it."""
     after = x.ndim - axis
     if y.ndim < after:
         raise wrong_shape(None, f"x: {x.type}, y: {y.type}", "a y that has the axis")
@@ -456,16 +455,16 @@ def _density(
     onesided: bool,
     *options: str,
 ) -> tuple[Any, Any]:
-    """Frequencies and densities of one signal (y is None) or a pair."""
+    """Frequencies and densities of one signal (y is None) or of a pair."""
     dtype = inexact(x.dtype)
     if y is not None:
-        x, y, axis = _paired(x, y, axis)
+        x, y, axis = _match_signals(x, y, axis)
     if not x.size:
         raise wrong_shape(None, f"x: {x.type}", "signals with samples")
     onesided = onesided and dtype not in dtypes.COMPLEX
-    weights, plan = _planned(x.shape[axis], *lengths, onesided, *options)
-    found = _densities(x, y, weights, fs, axis, average, plan)
-    return _frequencies(plan, fs, dtype), found
+    weights, plan = _make_plan(x.shape[axis], *lengths, onesided, *options)
+    out = _densities(x, y, weights, fs, axis, average, plan)
+    return _frequencies(plan, fs, dtype), out
 
 
 @array_function

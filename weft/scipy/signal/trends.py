@@ -16,8 +16,8 @@ from weft.kinds.checks import computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
 
 
-def without_trend(x: Any, linear: bool) -> Any:
-    """Floating or complex x, less its mean or its line of least squares, along the last dimension.
+def remove_trend(x: Any, linear: bool) -> Any:
+    """Subtracts the mean or the line of least squares along the last dimension.
 
     The line is written in a variable of mean zero, so its two coefficients are independent.
     """
@@ -37,13 +37,13 @@ def _parts(value: Any, call: Arguments) -> tuple[int, ...]:
     if call["type"][0] != "l":
         return 0, n  # The mean is that of the whole axis: breaks are for lines.
     several = isinstance(value, (int, Sequence, np.ndarray))
-    given = np.atleast_1d(np.asarray(value)) if several else None
+    breaks = np.atleast_1d(np.asarray(value)) if several else None
     got = f"{call.name}={value!r:.80}"
-    if given is None or given.ndim != 1 or given.dtype.kind not in "iu":
+    if breaks is None or breaks.ndim != 1 or breaks.dtype.kind not in "iu":
         raise wrong_value(call.operation, got, f"an integer or several as {call.name}")
-    if len(given) and (given.min() < 0 or given.max() > n):
+    if len(breaks) and (breaks.min() < 0 or breaks.max() > n):
         raise wrong_value(call.operation, got, f"a {call.name} from 0 to {n}")
-    return tuple(int(i) for i in np.unique(np.concatenate([[0], given, [n]])))
+    return tuple(int(i) for i in np.unique(np.concatenate([[0], breaks, [n]])))
 
 
 Breaks = Annotated[Any, Kind(_parts, "one or several indices", (0.5, 99, None), 1, plain=NEVER)]
@@ -78,5 +78,5 @@ def detrend(
     dtype = inexact(data.dtype)
     x = jnp.moveaxis(data.astype(computing_dtype(dtype)), axis, -1)
     pairs = zip(bp, bp[1:], strict=False)
-    parts = [without_trend(x[..., start:stop], type[0] == "l") for start, stop in pairs]
+    parts = [remove_trend(x[..., start:stop], type[0] == "l") for start, stop in pairs]
     return jnp.moveaxis(jnp.concatenate(parts, axis=-1), -1, axis).astype(dtype)

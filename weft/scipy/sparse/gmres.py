@@ -33,7 +33,7 @@ def _along(basis: Any, w: Any) -> Any:
 
 
 def _combined(basis: Any, factors: Any) -> Any:
-    """The sum of the vectors of a basis, each times a number."""
+    """The sum of basis vectors, each times a factor."""
 
     def one(v: Any) -> Any:
         weights = factors if jnp.iscomplexobj(v) else factors.real
@@ -44,7 +44,7 @@ def _combined(basis: Any, factors: Any) -> Any:
 
 
 def _unit(x: Any, least: Any) -> tuple[Any, Any]:
-    """A vector of length 1 and the length that it had; zeros where that is at most `least`."""
+    """The unit vector and the length of a vector; zeros if the length is at most `least`."""
     length = norm(x)
     fine = length > least
     factor = jnp.where(fine, 1 / jnp.where(fine, length, 1), 0)
@@ -68,7 +68,7 @@ def _extended(a: Operator, scale: Any, basis: Any, k: Any) -> tuple[Any, Any]:
 
 
 def _back_substituted(r: Any, y: Any) -> Any:
-    """The solution of r x = y, r upper triangular; zero where r has no pivot."""
+    """Solves r x = y for an upper triangular r; zero where r has no pivot."""
     diagonal = jnp.diagonal(r)
     missing = diagonal == 0
     r = r + jnp.diag(convert(missing, r.dtype))
@@ -91,7 +91,7 @@ def _batched(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count
 
 
 def _rotated(column: Any, rotations: Any, k: Any) -> Any:
-    """A column of H after the rotations of the columns before it."""
+    """Applies the rotations of earlier columns to a column of H."""
 
     def one(i: Any, column: Any) -> Any:
         c, s = rotations[i, 0], rotations[i, 1]
@@ -103,7 +103,7 @@ def _rotated(column: Any, rotations: Any, k: Any) -> Any:
 
 
 def _rotation(upper: Any, lower: Any) -> tuple[Any, Any]:
-    """The cosine and the sine of the rotation that makes `lower` 0."""
+    """The cosine and sine of the rotation that makes `lower` 0."""
     size = jnp.hypot(abs(upper), abs(lower))
     fine = size > 0
     safe = convert(jnp.where(fine, size, 1), upper.dtype)
@@ -115,7 +115,7 @@ def _rotation(upper: Any, lower: Any) -> tuple[Any, Any]:
 
 
 def _incremental(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count: int) -> Any:
-    """As `_batched`, with H made triangular column by column, until the residual is <= `bound`."""
+    """`_batched`, with H made triangular column by column, until the residual is <= `bound`."""
     dtype = _dtype(basis)
 
     def unfinished(state: Any) -> Any:

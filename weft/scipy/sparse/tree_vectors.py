@@ -33,7 +33,7 @@ def norm(x: Any) -> Any:
 
 
 def scaled(factor: Any, x: Any) -> Any:
-    """Each leaf, in its own dtype, times a number."""
+    """Multiplies each leaf, in its own dtype, by a number."""
     return tree.map(lambda leaf: _as(factor, leaf) * leaf, x)
 
 
@@ -48,7 +48,7 @@ def difference(x: Any, y: Any) -> Any:
 
 
 def _as(factor: Any, leaf: Any) -> Any:
-    """A number in the dtype of a leaf, which it scales; a real one where that is real."""
+    """A number in the dtype of a leaf; its real part if the leaf is real."""
     dtype = type_of(leaf).dtype
     if type_of(factor).dtype in dtypes.COMPLEX and dtype not in dtypes.COMPLEX:
         factor = jnp.real(factor)
@@ -69,7 +69,7 @@ def _check_matrix(operation: str, argument: str, given: Any, b: Any) -> None:
 
 
 def _operator(given: Any) -> Operator:
-    """A matrix, or a function that multiplies by one, as a function."""
+    """A function that multiplies by a matrix, or the given function."""
     if not _is_matrix(given):
         return given
     return lambda x: jnp.matmul(given, x, precision="highest")
@@ -132,8 +132,8 @@ def solution(
 ) -> Any:
     """Solves a system by a method, with the derivatives of a solution.
 
-    method(operator, b, x0, bound, preconditioner, maxiter, **options) runs until the norm of
-    the residual is at most `bound`. hermitian: A is.
+    method(operator, b, x0, bound, preconditioner, maxiter, **options) runs until the norm of the
+    residual is at most `bound`. hermitian: A is Hermitian.
     """
     b = _vector(operation, "b", b)
     for argument, given in (("A", a), ("M", m)):
@@ -158,7 +158,7 @@ def solution(
 def _of_matrices(
     a: Any, b: Any, tol: Any, atol: Any, maxiter: Any, *extra: Any, given: Any, **options: Any
 ) -> Any:
-    """The operands after maxiter are a guess and a preconditioner, as far as they are given."""
+    """The operands after maxiter are a guess and a preconditioner, if they are given."""
     rest = list(extra)
     guess, m = [rest.pop(0) if there else None for there in given]
     return _solved(a, b, guess, m, tol, atol, maxiter, **options)

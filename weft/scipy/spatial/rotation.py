@@ -254,7 +254,7 @@ class Rotation(NamedTuple):
 
 
 def _check_row(rotation: Rotation, method: str, what: str) -> None:
-    """Raises WeftTypeError for one rotation, which has no elements."""
+    """Raises WeftTypeError for a single rotation, which has no elements."""
     if rotation.single:
         message = f"a Rotation that is one rotation has no {what}"
         got = f"quat: {type_of(rotation.quat)}"
@@ -265,7 +265,7 @@ def _check_row(rotation: Rotation, method: str, what: str) -> None:
 
 
 def check_rotation(operation: str, value: Any) -> None:
-    """Raises WeftTypeError for anything that is not a `Rotation`."""
+    """Raises WeftTypeError unless a value is a `Rotation`."""
     if not isinstance(value, Rotation):
         message = f"{operation} takes rotations"
         got = f"{value!r:.60} of class {type(value).__name__}"

@@ -141,9 +141,9 @@ def bessel_jn(z: Real, *, v: Natural, n_iter: Annotated[int, natural(50)] = 50) 
 
 
 def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:
-    """The Legendre function of degree n and order m >= 0 of cos(theta), normalised for harmonics.
+    """The Legendre function of degree n and order m >= 0 at cos(theta), normalised for harmonics.
 
-    Upwards: along the diagonal to degree m (DLMF 14.7.15), then at fixed order (14.10.3).
+    Upward recurrence: along the diagonal to degree m (DLMF 14.7.15), then at fixed order (14.10.3).
     """
     x, s = jnp.cos(theta), jnp.sin(theta)
     s = jnp.where(s < 0, -s, s)  # The root of 1 - x * x, at negative angles too.

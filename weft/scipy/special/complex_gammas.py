@@ -25,7 +25,7 @@ _LANCZOS = (
 
 
 def _right(z: Any) -> Any:
-    """The logarithm of the gamma function where the real part is 1/2 or more."""
+    """log gamma(z) where the real part is 1/2 or more."""
     series = sum(c / (z + (k - 1.0)) for k, c in enumerate(_LANCZOS[1:], 1)) + _LANCZOS[0]
     t = z + (_G - 0.5)
     return (z - 0.5) * jnp.log(t) - t + jnp.log(series) + 0.5 * math.log(2.0 * math.pi)

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def quotient(x: Any, y: Any) -> Any:
-    """x / y; 0 where both are 0, as its derivative."""
+    """x / y, with value and derivative 0 where both are 0."""
     return x / jnp.where((x == 0) & (y == 0), jnp.inf, y)
 
 
@@ -45,7 +45,7 @@ xlogy_p = kernel(
 
 
 def _product(function: Callable[[Any], Any], x: Any, y: Any) -> Any:
-    """x times a function of y, 0 where x is 0, of complex numbers."""
+    """x times a function of y for complex numbers, 0 where x is 0."""
     nothing = (x == 0) & ~jnp.isnan(y)
     return jnp.where(nothing, 0, x * function(jnp.where(nothing, 0.5, y)))
 
@@ -93,7 +93,7 @@ _TOP, _TOP_REST = 0.3678794503211975, -9.149755178738766e-09
 
 
 def entr_slope_formula(x: Term) -> Term:
-    """-log(x) - 1; near 1/e, where the terms cancel, by the distance from there."""
+    """-log(x) - 1; near 1/e, where the terms cancel, from the distance to it."""
     near = abs(x - _TOP) < 0.125
     inside = where(near, x, _TOP) - _TOP
     series = -log1p(inside * math.e - _TOP_REST * math.e)

@@ -136,7 +136,7 @@ _DAWSON_TOP, _DAWSON_TOP_REST = 0.9241388440132141, 2.8991377655680315e-08
 
 
 def dawsn_slope_formula(x: Term) -> Term:
-    """1 - 2 x F(x) by series of its own: for large x and near its zero the terms cancel."""
+    """1 - 2 x F(x) by its own series: for large x and near its zero the terms cancel."""
     size = abs(x)
     inner = where(size < 4.0, size, 0.0)
     other = inner + (_DAWSON_TOP + _DAWSON_TOP_REST)

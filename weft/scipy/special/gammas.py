@@ -44,7 +44,8 @@ def is_whole(x: Term) -> Term:
 
 
 def lgamma(x: Term) -> Term:
-    """log |gamma(x)|: the compiler's, but for 1/2 <= x <= 5/2, where it loses the zeros."""
+    """log |gamma(x)|: the compiler's, except for 1/2 <= x <= 5/2, where it is inexact near the
+    zeros."""
     center = (x >= 0.5) & (x <= 2.5)
     near = where(center, x, 1.5)
     value = (near - 1.0) * (near - 2.0) * chebyshev(near - 1.5, LGAMMA)
@@ -53,7 +54,7 @@ def lgamma(x: Term) -> Term:
 
 
 def sine_pi(x: Term) -> Term:
-    """sin(pi x), precise near integers: from the distance to the nearest one."""
+    """sin(pi x), precise near integers, from the distance to the nearest one."""
     nearest = x.apply(stablehlo.round_nearest_even)
     odd = abs(nearest - 2.0 * floor(nearest * 0.5))
     value = ((x - nearest) * math.pi).apply(stablehlo.sine)
@@ -76,7 +77,7 @@ _BELOW = (
 
 
 def _gamma_factors(x: Term) -> tuple[Term, Term]:
-    """Two numbers whose product is gamma, of numbers from 1/2 up: it may overflow and they not."""
+    """Two factors of gamma(x) for x >= 1/2, which do not overflow where gamma does."""
     limit = 185.0 if x.eps < 1e-10 else 42.0
     z = where(x < limit, x, limit)
     total = polynomial(z, _ABOVE) / polynomial(z, _BELOW)
@@ -254,7 +255,7 @@ def log_quotient(a: Term, b: Term) -> Term:
 
 
 def _regular_betaln(a: Term, b: Term) -> Term:
-    """The logarithm of |beta| where no poles of the gamma functions cancel."""
+    """log |beta| where no poles of the gamma functions cancel."""
     low = a.made(stablehlo.minimum(a.ir, b.ir))
     high = a.made(stablehlo.maximum(a.ir, b.ir))
     small = lgamma(low) + (lgamma(high) - lgamma(low + high))
@@ -272,8 +273,8 @@ def _regular_betaln(a: Term, b: Term) -> Term:
 
 
 def _poles(a: Term, b: Term) -> tuple[Term, Term, Term, Term]:
-    """Whether an operand is an integer -n <= 0; whether the other is one of 1 … n, so the function
-    is finite; and positive operands for which the function is of that magnitude."""
+    """Poles: whether an operand is an integer -n <= 0; whether the other is in 1 … n, so that the
+    function is finite; and positive operands of the same magnitude of the function."""
     whole_a, whole_b = is_whole(a) & (a <= 0.0), is_whole(b) & (b <= 0.0)
     n, m = where(whole_a, a, b), where(whole_a, b, a)
     pole = whole_a | whole_b
@@ -581,8 +582,10 @@ def hurwitz_formula(x: Term, q: Term) -> Term:
 
 
 def _slope_in_x(x: Any, q: Any) -> Any:
-    """The derivative of Hurwitz' zeta function in x > 1, for q > 0, by the Euler-Maclaurin formula
-    (DLMF 25.11.28); NaN elsewhere."""
+    """The derivative of Hurwitz' zeta function in x > 1, for q > 0; NaN elsewhere.
+
+    By the Euler-Maclaurin formula (DLMF 25.11.28).
+    """
     valid = (x > 1.0) & (q > 0.0)
     x, q = jnp.where(valid, x, 2.0), jnp.where(valid, q, 1.0)
     terms = [q + float(k) for k in range(_TERMS)]

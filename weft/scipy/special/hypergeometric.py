@@ -71,7 +71,7 @@ def _series_1f1_slopes(a: Term, b: Term, x: Term) -> list[Term]:
 
 
 def _confluent(a: Term, b: Term, x: Term, slopes: bool) -> list[Term]:
-    """1F1, and with `slopes` its derivatives in a and b after it."""
+    """1F1, and with `slopes` also its derivatives in a and b."""
     valid = ~(_nonpositive_integer(b) | a.is_nan() | b.is_nan() | x.is_nan())
     valid = valid & (abs(x) < 1e4) & (abs(a) < math.inf) & (abs(b) < math.inf)
     a, b = where(valid, a, 1.0), where(valid, b, 1.0)

@@ -220,7 +220,7 @@ _NEAR = 1.75
 
 
 def _squares(x: Term) -> tuple[Term, Term]:
-    """sin and cos of pi x^2 / 2, where x^2 is taken modulo 4 without rounding.
+    """sin and cos of pi x^2 / 2, with x^2 taken modulo 4 without rounding.
 
     x is split into a part of few digits, whose square is exact, and the rest.
     """

@@ -30,8 +30,8 @@ _family = Family(__name__).examples("""
 def _log_probability(k: Real, p: Real, loc: Real = 0) -> Array:
     x = k - loc
     nothing = jnp.where(jnp.isnan(x), x, -jnp.inf)
-    found = jnp.where(x == 0, jnp.log1p(-p), jnp.where(x == 1, jnp.log(p), nothing))
-    return valid(is_probability(p), found)
+    out = jnp.where(x == 0, jnp.log1p(-p), jnp.where(x == 1, jnp.log(p), nothing))
+    return valid(is_probability(p), out)
 
 
 logpmf, pmf = _family.pair("logpmf", _log_probability)
@@ -45,5 +45,5 @@ def cdf(k: Real, p: Real) -> Array:
 
 @_family.formula
 def ppf(q: Real, p: Real) -> Array:
-    found = valid(is_probability(p), jnp.where(q <= 1.0 - p, 0.0, 1.0))
-    return valid(is_probability(q), found)
+    out = valid(is_probability(p), jnp.where(q <= 1.0 - p, 0.0, 1.0))
+    return valid(is_probability(q), out)

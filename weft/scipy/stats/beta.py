@@ -38,25 +38,25 @@ _family = Family(__name__).examples("""
 
 
 def _density(form: Any, nothing: float, x: Any, a: Any, b: Any, loc: Any, scale: Any) -> Any:
-    """form(a, b, y), `nothing` outside of the support; for a scale of 1."""
+    """form(a, b, y) for a scale of 1; `nothing` outside of the support."""
     y = standard(x, loc, scale)
-    out = (y < 0) | (y > 1)
+    outside = (y < 0) | (y > 1)
     good = (a > 0) & (b > 0) & (scale > 0)
-    found = form.bind(inside(a <= 0, a, 1.0), inside(b <= 0, b, 1.0), inside(out, y, 0.5))
-    return valid(good, jnp.where(out, nothing, found))
+    out = form.bind(inside(a <= 0, a, 1.0), inside(b <= 0, b, 1.0), inside(outside, y, 0.5))
+    return valid(good, jnp.where(outside, nothing, out))
 
 
-def _nearer(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
-    """Whether x is below the mean, and the probability on its side of x.
+def _nearer_tail(x: Any, a: Any, b: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
+    """Whether x is below the mean, and the probability on that side of x.
 
-    The one on the other side is the rest, which loses little; 1 - y would where y is small.
+    The other probability is its complement, which loses little; 1 - y would where y is small.
     """
     y = standard(x, loc, scale)
     safe = jnp.where(y < 0, 0.0, jnp.where(y > 1, 1.0, y))
     low = safe < a / (a + b)
     first, second = jnp.where(low, a, b), jnp.where(low, b, a)
-    found = betainc_p.bind(first, second, jnp.where(low, safe, 1.0 - safe))
-    return low, valid((a > 0) & (b > 0) & (scale > 0), found)
+    out = betainc_p.bind(first, second, jnp.where(low, safe, 1.0 - safe))
+    return low, valid((a > 0) & (b > 0) & (scale > 0), out)
 
 
 @_family.formula
@@ -73,25 +73,25 @@ def pdf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
 def cdf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     y = standard(x, loc, scale)
     safe = jnp.where(y < 0, 0.0, jnp.where(y > 1, 1.0, y))
-    found = betainc_p.bind(a, b, safe)
-    return valid((a > 0) & (b > 0) & (scale > 0), found)
+    out = betainc_p.bind(a, b, safe)
+    return valid((a > 0) & (b > 0) & (scale > 0), out)
 
 
 @_family.formula
 def logcdf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
-    low, side = _nearer(x, a, b, loc, scale)
+    low, side = _nearer_tail(x, a, b, loc, scale)
     logarithm = jnp.log(jnp.where(low, side, 1.0))
     return jnp.where(low, logarithm, jnp.log1p(-jnp.where(low, 0.0, side)))
 
 
 @_family.formula
 def sf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
-    low, side = _nearer(x, a, b, loc, scale)
+    low, side = _nearer_tail(x, a, b, loc, scale)
     return jnp.where(low, 1.0 - side, side)
 
 
 @_family.formula
 def logsf(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
-    low, side = _nearer(x, a, b, loc, scale)
+    low, side = _nearer_tail(x, a, b, loc, scale)
     logarithm = jnp.log(jnp.where(low, 1.0, side))
     return jnp.where(low, jnp.log1p(-jnp.where(low, side, 0.0)), logarithm)

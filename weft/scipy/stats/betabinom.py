@@ -29,27 +29,26 @@ _family = Family(__name__).examples("""
 
 
 def _log_quotient(x: Any, rest: Any, a: Any, b: Any) -> Any:
-    """The logarithm of comb(x + rest, x) B(x + a, rest + b) / B(a, b).
+    """log(comb(x + rest, x) B(x + a, rest + b) / B(a, b)).
 
-    Each of the three is a binomial probability divided by powers. The powers cancel for every p,
-    and for p the have no effect else cancels.
+    Each factor is a binomial probability divided by powers of p. These powers cancel for every p;
+    for p the mean, nothing else cancels.
     """
     after_a, after_b = x + a, rest + b
     mean = stop_gradient(after_a / (after_a + after_b))
-    found = log_binomial_p.bind(x, rest, mean) + log_binomial_p.bind(a, b, mean)
-    found = found - log_binomial_p.bind(after_a, after_b, mean)
-    found = found + jnp.log(a / after_a) + jnp.log(b / after_b)
-    return found + jnp.log((after_a + after_b) / (a + b))
+    out = log_binomial_p.bind(x, rest, mean) + log_binomial_p.bind(a, b, mean)
+    out = out - log_binomial_p.bind(after_a, after_b, mean)
+    out = out + jnp.log(a / after_a) + jnp.log(b / after_b)
+    return out + jnp.log((after_a + after_b) / (a + b))
 
 
 def _log_probability(k: Real, n: Real, a: Real, b: Real, loc: Real = 0) -> Array:
     x = k - loc
     good = (n >= 0) & ~not_whole(n) & (a > 0) & (b > 0)
-    out = (x < 0) | (x > n) | not_whole(x) | ~good
-    safe, rest = inside(out, x, 0.0), inside(out, n - x, 0.0)
-    a, b = inside(a <= 0, a, 1.0), inside(b <= 0, b, 1.0)
-    found = _log_quotient(safe, rest, a, b)
-    return valid(good, jnp.where(out, -jnp.inf, found))
+    outside = (x < 0) | (x > n) | not_whole(x) | ~good
+    safe, rest = inside(outside, x, 0.0), inside(outside, n - x, 0.0)
+    out = _log_quotient(safe, rest, inside(a <= 0, a, 1.0), inside(b <= 0, b, 1.0))
+    return valid(good, jnp.where(outside, -jnp.inf, out))
 
 
 logpmf, pmf = _family.pair("logpmf", _log_probability)

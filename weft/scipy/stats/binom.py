@@ -29,13 +29,13 @@ _family = Family(__name__).examples("""
 
 
 def _probability(form: Any, nothing: float, k: Any, n: Any, p: Any, loc: Any) -> Any:
-    """form(k, n - k, p) of the counts of the support, `nothing` elsewhere."""
+    """form(k, n - k, p) for counts of the support, `nothing` elsewhere."""
     x = k - loc
     good = (n >= 0) & ~not_whole(n) & (p >= 0) & (p <= 1)
-    out = (x < 0) | (x > n) | not_whole(x) | ~good
-    safe, rest = inside(out, x, 0.0), inside(out, n - x, 0.0)
-    found = form.bind(safe, rest, inside(~good, p, 0.5))
-    return valid(good, jnp.where(out, nothing, found))
+    outside = (x < 0) | (x > n) | not_whole(x) | ~good
+    safe, rest = inside(outside, x, 0.0), inside(outside, n - x, 0.0)
+    out = form.bind(safe, rest, inside(~good, p, 0.5))
+    return valid(good, jnp.where(outside, nothing, out))
 
 
 @_family.formula

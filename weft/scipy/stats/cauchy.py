@@ -42,17 +42,17 @@ _family = Family(__name__).examples("""
 
 
 def log_square_formula(y: Term) -> Term:
-    """log(1 + y^2); where y^2 may overflow, from y over a power of 2."""
+    """log(1 + y^2), from y over a power of 2 where y^2 may overflow."""
     scale = 2.0 ** (dtypes.finfo(y.dtype).maxexp // 2 - 1)
     far = abs(y) > scale
     reduced = where(far, y * (1 / scale), y)
     square = reduced * reduced
-    found = log1p(where(far, square - 1.0, square))
-    return where(far, found + 2 * math.log(scale), found)
+    out = log1p(where(far, square - 1.0, square))
+    return where(far, out + 2 * math.log(scale), out)
 
 
 def _slope(y: Any) -> Any:
-    """2 y / (1 + y^2), the derivative, without a square."""
+    """The derivative 2 y / (1 + y^2), without a square."""
     return 2.0 / (y + 1.0 / y)
 
 

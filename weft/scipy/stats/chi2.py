@@ -47,8 +47,8 @@ def _above(x: Real, df: Real, loc: Real = 0, scale: Real = 1) -> Array:
 
 @_family.formula
 def logpdf(x: Real, df: Real, loc: Real = 0, scale: Real = 1) -> Array:
-    found = density_in(log_gamma_density_p, -math.inf, x, 0.5 * df, loc, 2.0 * scale)
-    return found - jnp.log(scale) - math.log(2)
+    out = density_in(log_gamma_density_p, -math.inf, x, 0.5 * df, loc, 2.0 * scale)
+    return out - jnp.log(scale) - math.log(2)
 
 
 @_family.formula

@@ -17,7 +17,7 @@ from weft.core.types import ArrayType
 from weft.errors import Fix, ShapeError
 from weft.kinds.kind import Arguments
 from weft.ops.elementwise.densities import log_gamma_density_p
-from weft.scipy.real_functions import Real, in_working, real, real_function
+from weft.scipy.real_functions import Real, real, real_function, to_working_dtype
 from weft.scipy.stats.distributions import valid
 
 __all__ = ["logpdf", "pdf"]
@@ -53,22 +53,22 @@ def _log_density(x: Any, alpha: Any) -> Any:
             wanted=f"a first dimension of length {count} (or {count - 1}, the last left out)",
             fix=fix if x.ndim and x.shape[-1] in (count, count - 1) else None,
         )
-    x, alpha, dtype = in_working(x, alpha)
+    x, alpha, dtype = to_working_dtype(x, alpha)
     if x.shape[0] == count - 1:
         x = jnp.concatenate([x, 1.0 - x.sum(0, keepdims=True)])
     along = alpha.reshape(count, *[1] * (x.ndim - 1))
     off = abs(x.sum(0) - 1.0)
     limit = max(_TOLERANCE, 4 * count * float(dtypes.finfo(dtype).eps))
     outside = (x < 0) | (x > 1)
-    out = outside.any(0) | (off > limit)
+    impossible = outside.any(0) | (off > limit)
     safe = jnp.where(outside, 0.5, x)
     # Independent gamma variables over their sum: large logarithms would cancel in the quotient of
     # powers and gamma functions.
     total = alpha.sum()
     parts = log_gamma_density_p.bind(*jnp.broadcast_arrays(along, total * safe))
-    found = parts.sum(0) - log_gamma_density_p.bind(total, total)
-    found = found + (count - 1) * jnp.log(total) + total * (safe.sum(0) - 1.0)
-    return valid((alpha > 0).all(), jnp.where(out, -jnp.inf, found)).astype(dtype)
+    out = parts.sum(0) - log_gamma_density_p.bind(total, total)
+    out = out + (count - 1) * jnp.log(total) + total * (safe.sum(0) - 1.0)
+    return valid((alpha > 0).all(), jnp.where(impossible, -jnp.inf, out)).astype(dtype)
 
 
 @real_function("dirichlet")

@@ -74,25 +74,25 @@ class Family:
     ) -> Callable[P, Array]:
         """Makes the public function `name`: a formula, or `then` of its result."""
 
-        given: Any = formula
-        code = given.__code__.replace(co_name=name, co_qualname=name)
+        source: Any = formula
+        code = source.__code__.replace(co_name=name, co_qualname=name)
         program = types.FunctionType(
-            code, given.__globals__, name, given.__defaults__, given.__closure__
+            code, source.__globals__, name, source.__defaults__, source.__closure__
         )
-        program.__annotations__ = given.__annotations__
+        program.__annotations__ = source.__annotations__
         program.__module__ = self._module
         summary = _SUMMARIES[name].format(code.co_varnames[0])
         program.__doc__ = f"{summary}\n\n{self._examples[name]}\n"
         return elementwise(program, self._module.rpartition(".")[2], then=then)
 
     def formula(self, formula: Callable[P, Any]) -> Callable[P, Array]:
-        """Makes the public function with the name and the result of a formula."""
+        """Makes a public function of the formula's name."""
         return self.function(formula.__name__, formula)
 
     def pair(
         self, name: str, formula: Callable[P, Any]
     ) -> tuple[Callable[P, Array], Callable[P, Array]]:
-        """Makes the public function of a logarithm, `name`, and that of its exponential."""
+        """Makes the public function `name` of a logarithm, and that of its exponential."""
         return self.function(name, formula), self.function(name[3:], formula, jnp.exp)
 
     def standard(self, name: str, formula: Callable[[Any], Any]) -> _OfPoint:
@@ -143,7 +143,7 @@ class Family:
 
 
 def in_standard(formula: Callable[[Any], Any]) -> _OfPoint:
-    """A formula of a point, location and scale from one of the standard variable.
+    """Makes a formula of point, location and scale from one of the standard variable.
 
     NaN where the scale is not positive.
     """
@@ -155,12 +155,12 @@ def in_standard(formula: Callable[[Any], Any]) -> _OfPoint:
 
 
 def standard(x: Any, loc: Any, scale: Any) -> Any:
-    """The distance from the location in units of the scale."""
+    """The standard variable."""
     return (x - loc) / scale
 
 
 def inside(outside: Any, x: Any, replacement: float) -> Any:
-    """x, replaced by a number of the support where it is outside."""
+    """x, or a number of the support where x is outside."""
     return jnp.where(outside, replacement, x)
 
 
@@ -170,22 +170,22 @@ def valid(condition: Any, value: Any) -> Any:
 
 
 def is_probability(p: Any) -> Any:
-    """Whether a number is from 0 to 1."""
+    """Whether p is from 0 to 1."""
     return (p >= 0) & (p <= 1)
 
 
 def probability(q: Any, value: Any) -> Any:
-    """The quantile of a probability, NaN where q is not from 0 to 1."""
+    """The quantile, NaN where q is not from 0 to 1."""
     return valid(is_probability(q), value)
 
 
 def not_whole(k: Any) -> Any:
-    """Whether a number is no integer; False for NaN."""
+    """Whether a number is not an integer; False for NaN."""
     return jnp.floor(k) < k
 
 
 def complement(log_p: Any) -> Any:
-    """1 - p from the logarithm of p, precise where p is close to 1."""
+    """1 - p from log(p), precise for p close to 1."""
     return -jnp.expm1(log_p)
 
 

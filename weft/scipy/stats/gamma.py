@@ -38,18 +38,18 @@ _family = Family(__name__).examples("""
 
 
 def density_in(form: Any, nothing: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:
-    """form(a, y), `nothing` outside of the support; for a scale of 1."""
+    """form(a, y) for a scale of 1; `nothing` outside of the support."""
     y = standard(x, loc, scale)
-    found = form.bind(inside(a <= 0, a, 1.0), inside(y < 0, y, 1.0))
-    return valid((a > 0) & (scale > 0), jnp.where(y < 0, nothing, found))
+    out = form.bind(inside(a <= 0, a, 1.0), inside(y < 0, y, 1.0))
+    return valid((a > 0) & (scale > 0), jnp.where(y < 0, nothing, out))
 
 
 def tail_in(form: Any, outside: float, x: Any, a: Any, loc: Any, scale: Any) -> Any:
     """form(a, y), the probability on one side of x; `outside` below the support."""
     y = standard(x, loc, scale)
-    out = (y < 0) | (a <= 0) | (scale <= 0)
-    found = form.bind(inside(out, a, 1.0), inside(out, y, 1.0))
-    return valid((a > 0) & (scale > 0), jnp.where(y < 0, outside, found))
+    unsafe = (y < 0) | (a <= 0) | (scale <= 0)
+    out = form.bind(inside(unsafe, a, 1.0), inside(unsafe, y, 1.0))
+    return valid((a > 0) & (scale > 0), jnp.where(y < 0, outside, out))
 
 
 def _below(x: Real, a: Real, loc: Real = 0, scale: Real = 1) -> Array:

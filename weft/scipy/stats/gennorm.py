@@ -30,7 +30,7 @@ _family = Family(__name__).examples("""
 
 
 def _power(x: Any, beta: Any) -> Any:
-    """|x|^beta, and 0 at 0, where a logarithm would make a NaN of the derivative in beta."""
+    """|x|^beta; 0 at 0, where a logarithm would make the derivative in beta NaN."""
     size = jnp.abs(x)
     return jnp.where(x == 0, 0.0, jnp.power(inside(x == 0, size, 1.0), beta))
 

@@ -26,9 +26,9 @@ _family = Family(__name__).examples("""
 
 def _log_probability(k: Real, p: Real, loc: Real = 0) -> Array:
     x = k - loc
-    out = (x < 1) | not_whole(x)
-    found = xlog1py(inside(out, x, 1.0) - 1.0, -p) + jnp.log(p)
-    return valid((p > 0) & (p <= 1), jnp.where(out, -jnp.inf, found))
+    outside = (x < 1) | not_whole(x)
+    out = xlog1py(inside(outside, x, 1.0) - 1.0, -p) + jnp.log(p)
+    return valid((p > 0) & (p <= 1), jnp.where(outside, -jnp.inf, out))
 
 
 logpmf, pmf = _family.pair("logpmf", _log_probability)

@@ -6,8 +6,6 @@ positive.
 
 from __future__ import annotations
 
-from typing import Any
-
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
@@ -40,7 +38,7 @@ _family = Family(__name__).examples("""
 
 
 def log_density_formula(y: Term) -> Term:
-    """y - exp(y). Where both terms are infinite the first one does not count."""
+    """y - exp(y); where both are infinite only the second counts."""
     return y.made(stablehlo.minimum(y.ir, y.full(1000.0).ir)) - y.exp()
 
 
@@ -52,18 +50,19 @@ log_density_p = kernel(
 )
 
 
-def _negligible(y: Any) -> Any:
-    """y up to where the density is 0, whose derivative has to stay finite."""
-    return jnp.minimum(y, 20.0)
+# From here on the density is 0, and its derivative has to stay finite.
+_END = 20.0
 
 
 def density_formula(y: Term) -> Term:
-    y = y.made(stablehlo.minimum(y.ir, y.full(20.0).ir))
+    y = y.made(stablehlo.minimum(y.ir, y.full(_END).ir))
     return (y - y.exp()).exp()
 
 
 density_p = kernel(
-    "gumbel_density", density_formula, lambda t, ans, y: t * (ans * (1.0 - jnp.exp(_negligible(y))))
+    "gumbel_density",
+    density_formula,
+    lambda t, ans, y: t * (ans * (1.0 - jnp.exp(jnp.minimum(y, _END)))),
 )
 logpdf, pdf = _family.density(log_density_p.bind, density_p.bind)
 logsf, sf, logcdf, cdf = _family.sides("logsf", in_standard(lambda y: -jnp.exp(y)))

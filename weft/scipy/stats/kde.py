@@ -34,7 +34,7 @@ __all__ = ["gaussian_kde"]
 
 @array_function
 def _moments(dataset: Operand, weights: Operand) -> Any:
-    """Weights of sum 1, the effective number of points, the covariance of the sample."""
+    """Normalized weights, the effective number of points, and the sample's covariance."""
     weights = weights / weights.sum()
     neff = 1.0 / (weights * weights).sum()
     away = dataset - (dataset * weights).sum(1, keepdims=True)
@@ -62,10 +62,10 @@ def _log_density(points: Operand, dataset: Operand, weights: Operand, covariance
 
 
 @array_function
-def _between(
+def _probability_between(
     dataset: Operand, weights: Operand, covariance: Operand, low: Operand, high: Operand
 ) -> Any:
-    """The weighted sum of the probabilities of an interval under the densities."""
+    """The weighted sum of the kernels' probabilities of an interval."""
     width = jnp.sqrt(covariance[0, 0])
     upper = (high[..., None] - dataset[0]) / width
     lower = (low[..., None] - dataset[0]) / width
@@ -98,8 +98,8 @@ class gaussian_kde:
     @api_boundary
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
         name = "gaussian_kde"
-        given = (dataset,) if weights is None else (dataset, weights)
-        operands, dtype = real_operands(name, ("dataset", "weights")[: len(given)], given)
+        arguments = (dataset,) if weights is None else (dataset, weights)
+        operands, dtype = real_operands(name, ("dataset", "weights")[: len(arguments)], arguments)
         working = computing_dtype(dtype)
         points = jnp.atleast_2d(convert_element_type(operands[0], working))
         shape = type_of(points).shape
@@ -151,9 +151,9 @@ class gaussian_kde:
     @classmethod
     def tree_unflatten(cls, aux_data: None, children: Any) -> gaussian_kde:
         """The estimate with these arrays."""
-        made = object.__new__(cls)
-        made.neff, made.dataset, made.weights, made.covariance, made.inv_cov = children
-        return made
+        out = object.__new__(cls)
+        out.neff, out.dataset, out.weights, out.covariance, out.inv_cov = children
+        return out
 
     @property
     def d(self) -> int:
@@ -230,7 +230,7 @@ class gaussian_kde:
         check_ranks(name, shapes)
         broadcast_shape(name, *shapes)
         low, high = (jnp.asarray(convert_element_type(v, self.dataset.dtype)) for v in (low, high))
-        return _between(self.dataset, self.weights, self.covariance, low, high)
+        return _probability_between(self.dataset, self.weights, self.covariance, low, high)
 
     @api_boundary
     def integrate_kde(self, other: Any) -> Array:
@@ -245,8 +245,8 @@ class gaussian_kde:
             got = f"{self.d} and {other.d} dimensions"
             raise ShapeError(message, operation=name, got=got, wanted="equal numbers")
         total = self.covariance + other.covariance
-        found = _log_density(other.dataset, self.dataset, self.weights, total)
-        return jnp.sum(other.weights * jnp.exp(found))
+        log_density = _log_density(other.dataset, self.dataset, self.weights, total)
+        return jnp.sum(other.weights * jnp.exp(log_density))
 
     @api_boundary
     def resample(self, key: Any, shape: Any = ()) -> Array:
@@ -261,7 +261,7 @@ class gaussian_kde:
 
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
         """Raises NotImplementedError: the normal integral over a box has no closed form."""
-        raise _not_there(
+        raise _unavailable(
             "gaussian_kde.integrate_box",
             f"low_bounds={low_bounds!r:.40}, high_bounds={high_bounds!r:.40}",
             "bounds in one dimension",
@@ -270,7 +270,7 @@ class gaussian_kde:
 
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Raises NotImplementedError: an estimate does not change."""
-        raise _not_there(
+        raise _unavailable(
             "gaussian_kde.set_bandwidth",
             f"bw_method={bw_method!r:.40}",
             "the bandwidth when the estimate is made",
@@ -278,7 +278,7 @@ class gaussian_kde:
         )
 
 
-def _not_there(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
+def _unavailable(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
     """The error for a method of SciPy's that another one replaces."""
     message = f"{operation} is not there"
     fix = Fix("instead", instead)

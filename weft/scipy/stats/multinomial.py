@@ -17,7 +17,7 @@ from weft.errors import ShapeError
 from weft.kinds.checks import broadcast_shape
 from weft.kinds.kind import Arguments
 from weft.ops.elementwise.densities import log_poisson_p
-from weft.scipy.real_functions import Real, in_working, real, real_function
+from weft.scipy.real_functions import Real, real, real_function, to_working_dtype
 from weft.scipy.stats.distributions import not_whole
 
 __all__ = ["logpmf", "pmf"]
@@ -38,15 +38,15 @@ Outcomes = Annotated[Any, real("a number for each outcome", np.ones(2), _check_o
 def _log_probability(x: Any, n: Any, p: Any) -> Any:
     joint = broadcast_shape(None, x.shape, p.shape)
     broadcast_shape(None, joint[:-1], n.shape)
-    x, n, p, dtype = in_working(x, n, p)
-    out = ((x < 0) | not_whole(x)).any(-1) | (x.sum(-1) != n)
+    x, n, p, dtype = to_working_dtype(x, n, p)
+    outside = ((x < 0) | not_whole(x)).any(-1) | (x.sum(-1) != n)
     safe = jnp.where(x < 0, 0.0, x)
     counts, shares, total = jnp.broadcast_arrays(safe, p, n[..., None])
     # Given their sum, independent Poisson variables are multinomial. The last term is 0 but for
     # the rounding of the probabilities, which counts as often as there are trials.
     terms = log_poisson_p.bind(counts, total * shares)
-    found = terms.sum(-1) - log_poisson_p.bind(n, n) + n * (p.sum(-1) - 1.0)
-    return jnp.where(out, -jnp.inf, found).astype(dtype)
+    out = terms.sum(-1) - log_poisson_p.bind(n, n) + n * (p.sum(-1) - 1.0)
+    return jnp.where(outside, -jnp.inf, out).astype(dtype)
 
 
 @real_function("multinomial")

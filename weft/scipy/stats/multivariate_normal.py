@@ -16,7 +16,7 @@ from weft.kinds.checks import broadcast_shape
 from weft.kinds.kind import Arguments
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.real_functions import Real, in_working, real, real_function
+from weft.scipy.real_functions import Real, real, real_function, to_working_dtype
 
 __all__ = ["logpdf", "pdf"]
 
@@ -56,14 +56,14 @@ def _check_lengths(x: Any, mean: Any, cov: Any) -> None:
 
 def _log_density(x: Any, mean: Any, cov: Any) -> Any:
     _check_lengths(x, mean, cov)
-    x, mean, cov, dtype = in_working(x, mean, cov)
+    x, mean, cov, dtype = to_working_dtype(x, mean, cov)
     away = x - mean
     if not cov.ndim:
         # Without a vector among mean and cov the distribution has one dimension.
         count = away.shape[-1] if mean.ndim else 1
         square = (away * away).sum(-1) if mean.ndim else away * away
-        found = -0.5 * (square / cov + count * (math.log(2 * math.pi) + jnp.log(cov)))
-        return found.astype(dtype)
+        out = -0.5 * (square / cov + count * (math.log(2 * math.pi) + jnp.log(cov)))
+        return out.astype(dtype)
     n = cov.shape[-1]
     batch = broadcast_shape(None, away.shape[:-1], cov.shape[:-2])
     # The points of one covariance are columns of one system, not a system each.

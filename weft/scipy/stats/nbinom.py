@@ -29,22 +29,23 @@ _family = Family(__name__).examples("""
 
 
 def _operands(k: Any, n: Any, p: Any, loc: Any) -> tuple[Any, ...]:
-    """Whether parameters are valid, whether k is outside the support, and operands inside it."""
+    """The masks of valid parameters and of k outside of the support, and operands inside it."""
     x = k - loc
     good = (n > 0) & (p > 0) & (p <= 1)
-    out = (x < 0) | (x == jnp.inf) | not_whole(x)
-    return good, out, inside(n <= 0, n, 1.0), inside(out, x, 0.0), inside(~good, p, 0.5)
+    outside = (x < 0) | (x == jnp.inf) | not_whole(x)
+    return good, outside, inside(n <= 0, n, 1.0), inside(outside, x, 0.0), inside(~good, p, 0.5)
 
 
 @_family.formula
 def logpmf(k: Real, n: Real, p: Real, loc: Real = 0) -> Array:
-    good, out, count, x, p = _operands(k, n, p, loc)
-    found = log_binomial_p.bind(count, x, p) + jnp.log(count / (count + x))
-    return valid(good, jnp.where(out, -jnp.inf, found))
+    good, outside, count, x, p = _operands(k, n, p, loc)
+    out = log_binomial_p.bind(count, x, p) + jnp.log(count / (count + x))
+    return valid(good, jnp.where(outside, -jnp.inf, out))
 
 
 @_family.formula
 def pmf(k: Real, n: Real, p: Real, loc: Real = 0) -> Array:
-    good, out, count, x, p = _operands(k, n, p, loc)
-    found = binomial_p.bind(count, x, p) * (count / (count + x))
-    return valid(good, jnp.where(out, 0.0, found))
+    good, outside, count, x, p = _operands(k, n, p, loc)
+    return valid(
+        good, jnp.where(outside, 0.0, binomial_p.bind(count, x, p) * (count / (count + x)))
+    )

@@ -37,21 +37,21 @@ _family = Family(__name__).examples("""
 
 
 def _log_distance(x: Any, loc: Any, scale: Any) -> tuple[Any, Any]:
-    """log y, 0 outside of the support, and whether y is outside."""
+    """log y, 0 outside of the support, and the mask of y outside."""
     y = standard(x, loc, scale)
     return jnp.log(inside(y < 1, y, 1.0)), y < 1
 
 
 def _log_density(x: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
-    log_y, out = _log_distance(x, loc, scale)
-    found = jnp.log(b) - (b + 1.0) * log_y - jnp.log(scale)
-    return valid((b > 0) & (scale > 0), jnp.where(out, -jnp.inf, found))
+    log_y, outside = _log_distance(x, loc, scale)
+    out = jnp.log(b) - (b + 1.0) * log_y - jnp.log(scale)
+    return valid((b > 0) & (scale > 0), jnp.where(outside, -jnp.inf, out))
 
 
 def _log_above(x: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     """The logarithm of the probability of more than x."""
-    log_y, out = _log_distance(x, loc, scale)
-    return valid((b > 0) & (scale > 0), jnp.where(out, 0.0, -b * log_y))
+    log_y, outside = _log_distance(x, loc, scale)
+    return valid((b > 0) & (scale > 0), jnp.where(outside, 0.0, -b * log_y))
 
 
 def _log_complement(above: Any) -> Any:

@@ -37,11 +37,11 @@ _LARGE, _TERMS = 150.0, 340
 
 
 def _probability(form: Any, nothing: float, k: Any, mu: Any, loc: Any) -> Any:
-    """form(k, mu) of the counts of the support, `nothing` elsewhere."""
+    """form(k, mu) for counts of the support, `nothing` elsewhere."""
     x = k - loc
-    out = (x < 0) | not_whole(x)
-    found = form.bind(inside(out, x, 0.0), inside(mu < 0, mu, 1.0))
-    return valid(mu >= 0, jnp.where(out, nothing, found))
+    outside = (x < 0) | not_whole(x)
+    out = form.bind(inside(outside, x, 0.0), inside(mu < 0, mu, 1.0))
+    return valid(mu >= 0, jnp.where(outside, nothing, out))
 
 
 def _summed_entropy(mu: Any) -> Any:
@@ -77,8 +77,8 @@ def pmf(k: Real, mu: Real, loc: Real = 0) -> Array:
 @_family.formula
 def cdf(k: Real, mu: Real, loc: Real = 0) -> Array:
     x = jnp.floor(k - loc)
-    found = igammac_p.bind(inside(x < 0, x, 0.0) + 1.0, inside(mu < 0, mu, 1.0))
-    return valid(mu >= 0, jnp.where(x < 0, 0.0, found))
+    out = igammac_p.bind(inside(x < 0, x, 0.0) + 1.0, inside(mu < 0, mu, 1.0))
+    return valid(mu >= 0, jnp.where(x < 0, 0.0, out))
 
 
 @functools.partial(elementwise, chapter="poisson")
@@ -92,5 +92,5 @@ def entropy(mu: Real, loc: Real = 0) -> Array:
     """
     large = mu > _LARGE
     near = _summed_entropy(jnp.where(large | (mu < 0), 1.0, mu))
-    found = jnp.where(large, _asymptotic_entropy(jnp.where(large, mu, _LARGE)), near)
-    return valid((mu >= 0) & (loc == loc), found)
+    out = jnp.where(large, _asymptotic_entropy(jnp.where(large, mu, _LARGE)), near)
+    return valid((mu >= 0) & (loc == loc), out)

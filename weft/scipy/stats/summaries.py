@@ -55,7 +55,7 @@ _INSTEAD = {
 
 
 def _policy(*known: str) -> Kind:
-    """The kind of a `nan_policy` that is one of those that are known."""
+    """The kind of a `nan_policy`, one of `known`."""
 
     def take(value: Any, call: Arguments) -> Any:
         if value not in known and isinstance(value, str) and value in _INSTEAD:
@@ -74,14 +74,14 @@ PropagateOrOmit = Annotated[str, _policy("propagate", "omit")]
 Method = Annotated[str, choice("average", "min", "max", "dense", "ordinal")]
 
 
-def _kept(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
-    """A shape with the axis of length 1; with all axes for None."""
+def _keepdims_shape(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
+    """The shape with the axis, or all axes for None, of length 1."""
     return tuple(1 if axis in (None, d) else n for d, n in enumerate(shape))
 
 
 def _runs(ordered: Any) -> tuple[Any, Any, Any]:
-    """Whether a run of equal elements begins at each position along the first dimension, and the
-    start and the (excluded) end of the run there."""
+    """Runs of equal elements along the first dimension: whether one begins at each position, and
+    the start and the (excluded) end of the run there."""
     of = type_of(ordered)
     place = broadcasted_iota(dtypes.int32, of.shape, 0)
     n = of.shape[0]
@@ -112,14 +112,14 @@ def mode(
     >>> mode(np.array([1, 2, 2, 1, 3]))
     ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
     """
-    shape = _kept(a.shape, axis)
+    shape = _keepdims_shape(a.shape, axis)
     a, place = line(a, axis)
     ordered = jnp.sort(jnp.moveaxis(a, place, 0), axis=0)
     if ordered.shape[0]:
         _, first, last = _runs(ordered)
-        found = jnp.argmax(last - first, axis=0)[None]
-        value = jnp.take_along_axis(ordered, found, axis=0)[0]
-        count = jnp.take_along_axis(last - first, found, axis=0)[0]
+        index = jnp.argmax(last - first, axis=0)[None]
+        value = jnp.take_along_axis(ordered, index, axis=0)[0]
+        count = jnp.take_along_axis(last - first, index, axis=0)[0]
     else:
         value = jnp.full(ordered.shape[1:], math.nan, inexact(a.dtype))
         count = jnp.zeros(ordered.shape[1:], dtypes.int32)
@@ -195,7 +195,7 @@ def sem(
     >>> sem(np.array([1.0, 2.0, 3.0]))
     Array(0.57735026, dtype=float32)
     """
-    dtype, shape = inexact(a.dtype), _kept(a.shape, axis)
+    dtype, shape = inexact(a.dtype), _keepdims_shape(a.shape, axis)
     omit = nan_policy == "omit" and a.dtype in dtypes.FLOATING
     a, axis = line(a.astype(computing_dtype(dtype)), axis)
     known = ~jnp.isnan(a) if omit else jnp.ones_like(a, dtype=bool)

@@ -34,8 +34,8 @@ def _log_density(x: Real, df: Real, loc: Real = 0, scale: Real = 1) -> Array:
     power = -0.5 * (finite + 1.0) * jnp.log1p(y / finite * y)
     constant = betaln(0.5 * finite, jnp.full_like(df, 0.5)) + 0.5 * jnp.log(finite)
     limit = -0.5 * (y * y) - 0.5 * math.log(2 * math.pi)
-    found = jnp.where(normal, limit, power - constant) - jnp.log(scale)
-    return valid((df > 0) & (scale > 0), found)
+    out = jnp.where(normal, limit, power - constant) - jnp.log(scale)
+    return valid((df > 0) & (scale > 0), out)
 
 
 logpdf, pdf = _family.pair("logpdf", _log_density)

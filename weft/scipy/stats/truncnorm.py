@@ -37,9 +37,9 @@ _family = Family(__name__).examples("""
 
 
 def _log_mass(low: Any, high: Any) -> Any:
-    """The logarithm of the probability that a standard normal variable is between two numbers.
+    """The logarithm of the probability of a standard normal variable between two numbers.
 
-    For bounds in one tail logarithms are subtracted: those of the left tail, by symmetry.
+    For bounds in one tail logarithms are subtracted, in the left tail by symmetry.
     """
     low, high = jnp.broadcast_arrays(low, high)
     right, left = low > 0, high <= 0
@@ -58,10 +58,10 @@ def _log_mass(low: Any, high: Any) -> Any:
 
 def _log_density(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
     y = standard(x, loc, scale)
-    out = (y < a) | (y > b)
-    safe = inside(out, y, 0.0)
-    found = -0.5 * (safe * safe) - 0.5 * math.log(2 * math.pi) - jnp.log(scale) - _log_mass(a, b)
-    return valid((a < b) & (scale > 0), jnp.where(out, -jnp.inf, found))
+    outside = (y < a) | (y > b)
+    safe = inside(outside, y, 0.0)
+    out = -0.5 * (safe * safe) - 0.5 * math.log(2 * math.pi) - jnp.log(scale) - _log_mass(a, b)
+    return valid((a < b) & (scale > 0), jnp.where(outside, -jnp.inf, out))
 
 
 def _log_below(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:
@@ -71,12 +71,12 @@ def _log_below(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Arr
     middle = 0.5 * jnp.clip(a, -1e3, 1e3) + 0.5 * jnp.clip(b, -1e3, 1e3)
     point = jnp.where(low | high, middle, y)
     total = _log_mass(a, b)
-    found, rest = _log_mass(a, point) - total, _log_mass(point, b) - total
+    out, rest = _log_mass(a, point) - total, _log_mass(point, b) - total
     # Close to 1 the complement is more precise.
-    close = found > -0.1
-    found = jnp.where(close, log1mexp(jnp.where(close, rest, -1.0)), found)
-    found = jnp.where(low, -jnp.inf, jnp.where(high, 0.0, found))
-    return valid((a < b) & (scale > 0), found)
+    close = out > -0.1
+    out = jnp.where(close, log1mexp(jnp.where(close, rest, -1.0)), out)
+    out = jnp.where(low, -jnp.inf, jnp.where(high, 0.0, out))
+    return valid((a < b) & (scale > 0), out)
 
 
 def _log_above(x: Real, a: Real, b: Real, loc: Real = 0, scale: Real = 1) -> Array:

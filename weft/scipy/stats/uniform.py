@@ -31,10 +31,10 @@ _family = Family(__name__).examples("""
 
 
 def _density(outside: float, value: Any, x: Any, loc: Any, scale: Any) -> Array:
-    """The value inside, NaN for a NaN: the density does not change with x."""
+    """The value inside, NaN for NaN; it has no derivative in x."""
     y = standard(x, loc, scale)
-    found = jnp.where((y < 0) | (y > 1), outside, value + stop_gradient(0.0 * y))
-    return valid(scale > 0, found)
+    out = jnp.where((y < 0) | (y > 1), outside, value + stop_gradient(0.0 * y))
+    return valid(scale > 0, out)
 
 
 @_family.formula

@@ -26,12 +26,12 @@ _family = Family(__name__).examples("""
 
 
 def _log_density(x: Real, c: Real) -> Array:
-    out = (x < 0) | (x > 2 * math.pi)
+    outside = (x < 0) | (x > 2 * math.pi)
     # 1 + c^2 - 2 c cos x as a sum of squares.
     half = jnp.sin(0.5 * x)
     square = (1.0 - c) * (1.0 - c) + 4.0 * c * (half * half)
-    found = jnp.log1p(-c) + jnp.log1p(c) - jnp.log(square) - math.log(2 * math.pi)
-    return valid((c > 0) & (c < 1), jnp.where(out, -jnp.inf, found))
+    out = jnp.log1p(-c) + jnp.log1p(c) - jnp.log(square) - math.log(2 * math.pi)
+    return valid((c > 0) & (c < 1), jnp.where(outside, -jnp.inf, out))
 
 
 logpdf, pdf = _family.pair("logpdf", _log_density)
