@@ -147,12 +147,12 @@ def _own_names(changes: dict[str, Any]) -> dict[str, Any]:
     if isinstance(found.get("source"), SourceInfo):
         found["source"] = found["source"].source()
     if "outputs" in found:
-        found["outputs"] = [_kept(var) for var in found["outputs"]]
+        found["outputs"] = [_as_variable(var) for var in found["outputs"]]
     return found
 
 
-def _kept(var: Var) -> Var:
-    """A variable that a jaxpr may hold, for one that stands for a dropped result."""
+def _as_variable(var: Var) -> Var:
+    """A variable for a jaxpr, also for a dropped result."""
     return Var(var.type) if type(var) is DropVar else var
 
 
@@ -174,7 +174,7 @@ def new_jaxpr_eqn(
     """
     source = None if source_info is None else source_info.source()
     own = None if effects is None else frozenset(effects)
-    outputs = [_kept(var) for var in outvars]
+    outputs = [_as_variable(var) for var in outvars]
     return Equation(primitive, list(invars), params, outputs, source, own)
 
 
@@ -601,8 +601,8 @@ def _names() -> Iterator[str]:
 
 
 class Writer:
-    """Writes jaxprs as text, or for another form the pieces of one: it names variables in the order
-    in which `binder` meets them."""
+    """Writes jaxprs as text, or the pieces of one for another form. Variables get names in the
+    order in which `binder` meets them."""
 
     def __init__(self, show_source: bool = False) -> None:
         self.names: dict[Var, str] = {}
@@ -659,7 +659,7 @@ class Writer:
         return text
 
     def head(self, jaxpr: Jaxpr) -> str:
-        """The inputs of a jaxpr: what stands before its equations."""
+        """The inputs of a jaxpr, written before its equations."""
         consts = " ".join(self.binder(var) for var in jaxpr.inputs[: jaxpr.num_consts])
         inputs = " ".join(self.binder(var) for var in jaxpr.inputs[jaxpr.num_consts :])
         return (
@@ -667,7 +667,7 @@ class Writer:
         ) + ". let"
 
     def results(self, jaxpr: Jaxpr) -> str:
-        """The results of a jaxpr: what stands after its equations."""
+        """The results of a jaxpr, written after its equations."""
         outs = ", ".join(self.atom(atom) for atom in jaxpr.outputs)
         return f"in ({outs},) }}" if len(jaxpr.outputs) == 1 else f"in ({outs}) }}"
 

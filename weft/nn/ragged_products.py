@@ -44,9 +44,9 @@ from weft.ops.products.dot import (
     canonical_precision,
     dot_general,
     from_front,
-    narrowed,
+    other_dimensions,
     product_dtype,
-    rest,
+    to_operand_dtype,
 )
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.structural.joining import concatenate
@@ -184,7 +184,7 @@ def planned(lhs: Any, rhs: Any, numbers: RaggedDotDimensionNumbers) -> Plan:
     contract_l, batch_l, (place,) = (from_front(d, lhs.ndim) for d in (contract_l, batch_l, ragged))
     contract_r, batch_r, groups = (from_front(d, rhs.ndim) for d in (contract_r, batch_r, groups))
     whole = ((contract_l, contract_r), (batch_l, batch_r))
-    kept = rest(lhs.ndim, contract_l, batch_l)
+    kept = other_dimensions(lhs.ndim, contract_l, batch_l)
     kind = "batch" if place in batch_l else "sums" if place in contract_l else "rows"
     if len(groups) != (kind == "rows"):
         message = (
@@ -216,21 +216,21 @@ def arranged(x: Any, *dims: Sequence[int]) -> Any:
 def grouped(plan: Plan, lhs: Any, rhs: Any, sizes: Any, how: dict[str, Any]) -> Any:
     """The product by plan, as ragged products of matrices, mapped over batches."""
     (contract_l, contract_r), (batch_l, batch_r) = plan.numbers
-    kept = rest(lhs.ndim, contract_l, batch_l)
+    kept = other_dimensions(lhs.ndim, contract_l, batch_l)
     before, after = plan.before, plan.after
     batch, outer, inner = lengths(lhs, batch_l), lengths(lhs, before), prod(lengths(lhs, after))
     counts = spread_sizes(sizes, (*batch, *outer), rhs, plan) * inner
     if plan.kind == "rows":
         assert plan.group is not None
         group = (plan.group,)
-        columns = rest(rhs.ndim, contract_r, batch_r, group)
+        columns = other_dimensions(rhs.ndim, contract_r, batch_r, group)
         x = arranged(lhs, batch_l, before, (plan.ragged, *after), contract_l)
         w = arranged(rhs, batch_r, group, contract_r, columns)
         out = mapped_product(x, w, counts, rows_too=False, kind="rows", how=how)
         shape = (*batch, *outer, *lengths(lhs, (plan.ragged, *after)), *lengths(rhs, columns))
         # Kept dimensions of lhs stand in their own order: before, ragged, after is that order.
         return reshape(out, shape)
-    columns = rest(rhs.ndim, contract_r, batch_r)
+    columns = other_dimensions(rhs.ndim, contract_r, batch_r)
     pairs = dict(zip(contract_l, contract_r, strict=True))
     x = arranged(lhs, batch_l, before, (plan.ragged, *after), kept)
     others = [tuple(pairs[d] for d in dims) for dims in (before, (plan.ragged, *after))]
@@ -339,7 +339,7 @@ def ragged_transpose(
         found = ragged_product_p.bind(
             x, y, sizes, kind=kind, preferred_element_type=wanted.dtype, **how
         )
-        return narrowed(found, wanted.dtype)
+        return to_operand_dtype(found, wanted.dtype)
 
     if kind == "rows":
         if left:

@@ -71,7 +71,7 @@ def _extents(shape: Sequence[int], params: Mapping[str, Any]) -> tuple[list[int]
 
 
 def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None:
-    """Raises ShapeError or WeftValueError if parameters do not fit an array's shape."""
+    """Raises ShapeError or WeftValueError if parameters do not fit a shape."""
     for name, values in (*params.items(), ("padding", padding)):
         if len(values) != len(shape):
             message = f"a windowed reduction needs one entry of {name} per dimension"
@@ -139,7 +139,7 @@ def emit_windows(
     )
 
 
-def windowed(
+def declare_window(
     made: Primitive,
     *,
     accepts: frozenset[Any],
@@ -150,8 +150,8 @@ def windowed(
     rounds: bool = False,
     **facts: Any,
 ) -> Primitive:
-    """Makes a primitive one that combines the elements of each window, and padding the identity;
-    in a wider dtype if the combination `rounds`."""
+    """Makes a primitive combine the elements of each window, and padding the identity; in a wider
+    dtype if the combination `rounds`."""
 
     def type_rule(x: ArrayType, **params: Any) -> ArrayType:
         check_dtype(made.name, x, accepts)
@@ -219,7 +219,7 @@ def reduce_window_sum_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
 
 
 reduce_window_sum_p = Primitive("reduce_window_sum")
-windowed(
+declare_window(
     reduce_window_sum_p,
     accepts=dtypes.NUMERIC,
     identity=lambda dtype: dtype.type(0),
@@ -277,7 +277,7 @@ def extremum_jvp(made: Primitive, direction: str) -> Callable[..., Any]:
 
 
 reduce_window_max_p = Primitive("reduce_window_max")
-windowed(
+declare_window(
     reduce_window_max_p,
     accepts=dtypes.ORDERED,
     identity=lowest,
@@ -285,7 +285,7 @@ windowed(
     jvp=extremum_jvp(reduce_window_max_p, "GE"),
 )
 reduce_window_min_p = Primitive("reduce_window_min")
-windowed(
+declare_window(
     reduce_window_min_p,
     accepts=dtypes.ORDERED,
     identity=highest,
@@ -339,7 +339,7 @@ def select_and_gather_add_type(
 
 
 def select_transpose(other: Callable[[], Primitive]) -> Callable[..., list[Any]]:
-    """The transpose rule of both primitives, which are linear in the values that they move."""
+    """The transpose rule of both primitives, linear in the values that they move."""
 
     def transpose(ct: Any, moved: Any, operand: Any, **params: Any) -> list[Any]:
         assert type(moved) is LinearOperand and type(operand) is not LinearOperand
@@ -363,8 +363,8 @@ def select_vmap(made: Primitive) -> Callable[..., Any]:
 def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
     """Selects the (value, position, payload …) row that goes first.
 
-    Negative positions mark padding, which loses against every element; ties go to the lower
-    position, so that the order in which a window is combined does not matter.
+    Negative positions mark padding, which always loses; ties go to the lower position, so that the
+    order of combination does not matter.
     """
     x, i, *rest = values
     y, j, *others_rest = others
@@ -380,7 +380,7 @@ def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
     return [stablehlo.select(first, a, b) for a, b in pairs]
 
 
-def picked(
+def pick(
     operand: Any, payload: Sequence[Any], type: ArrayType, direction: str, params: dict[str, Any]
 ) -> list[Any]:
     """The (value, row-major position, payload …) of the element picked from each window."""
@@ -401,7 +401,7 @@ def picked(
 def select_and_gather_add_lower(
     context: Any, tangents: Any, operand: Any, *, direction: str, **params: Any
 ) -> Any:
-    return picked(operand, [tangents], context.in_types[1], direction, params)[2]
+    return pick(operand, [tangents], context.in_types[1], direction, params)[2]
 
 
 select_and_gather_add_p = Primitive("select_and_gather_add")
@@ -467,7 +467,7 @@ def select_and_scatter_add_lower(
             padding=params["padding"],
         )
     # Positions of padding, which are negative, are out of bounds and dropped.
-    places = picked(operand, [], type, direction, params)[1]
+    places = pick(operand, [], type, direction, params)[1]
     count = prod(of.shape)
     numbers = stablehlo.ScatterDimensions(
         inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1

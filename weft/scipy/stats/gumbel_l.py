@@ -40,7 +40,7 @@ _family = Family(__name__).examples("""
 
 def log_density_formula(y: Term) -> Term:
     """y - exp(y). Where both terms are infinite the first one does not count."""
-    return y.made(stablehlo.minimum(y.ir, y.full(1000.0).ir)) - y.exp()
+    return y.new(stablehlo.minimum(y.ir, y.full(1000.0).ir)) - y.exp()
 
 
 log_density_p = kernel(
@@ -54,7 +54,7 @@ def _negligible(y: Any) -> Any:
 
 
 def density_formula(y: Term) -> Term:
-    y = y.made(stablehlo.minimum(y.ir, y.full(20.0).ir))
+    y = y.new(stablehlo.minimum(y.ir, y.full(20.0).ir))
     return (y - y.exp()).exp()
 
 
