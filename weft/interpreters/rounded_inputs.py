@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.arrays.rounded_values import HALVED, WIDE, lost_digits, made_in_32_bits, warn_once
+from weft.arrays.rounded_values import HALVED, WIDE, lost_digits, mark_rounded, warn_once
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.ops.elementwise.convert import convert_element_type_p
@@ -64,7 +64,7 @@ def warn_of_numbers(what: str, jaxpr: Jaxpr) -> None:
     """
     for numbers, source in rounded_inputs(jaxpr).numbers:
         (value,) = eval_jaxpr(numbers, ())
-        lost = lost_digits(made_in_32_bits(value))
+        lost = lost_digits(mark_rounded(value))
         if lost is not None:
             text = (
                 f"{what}: a function of Python numbers is computed in 32 bits, {lost!s}, since "

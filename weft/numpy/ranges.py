@@ -17,7 +17,7 @@ from weft import dtypes
 from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import as_array
-from weft.arrays.rounded_values import WIDE, made_in_32_bits
+from weft.arrays.rounded_values import WIDE, mark_rounded
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
@@ -162,7 +162,7 @@ def arange(
         raise ZeroDivisionError("arange: the step is 0")
     _check_finite(start=first, stop=last, step=by)
     made = _range(first, last, by, wanted)
-    return _placed(made_in_32_bits(made) if dtype is None else made, device, out_sharding)
+    return _placed(mark_rounded(made) if dtype is None else made, device, out_sharding)
 
 
 def _check_finite(**numbers: Any) -> None:
@@ -308,7 +308,7 @@ def linspace(
         made, step = _known(start, stop, num, bool(endpoint), dtype)
         found = _placed(_on_device(made), device)
         if dtype is None:
-            made_in_32_bits(found)
+            mark_rounded(found)
         return (found, _on_device(step)) if retstep else found
     found = _linspace(start, stop, num, endpoint, retstep, dtype, axis)
     if device is None:
