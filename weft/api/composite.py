@@ -20,7 +20,7 @@ from weft.core.facts import Facts
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
-from weft.custom_derivatives.custom_primitive import linearized
+from weft.custom_derivatives.custom_primitive import jvp_by_linearize
 from weft.errors import WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.function_results import check_function
 from weft.interpreters.jvp import jvp_flat
@@ -175,7 +175,7 @@ holds_one_jaxpr(
     OneJaxpr(composite_p, lambda params: f"composite {params['name']}"),
     impl=functools.partial(run_as_one, composite_p, False),
     jvp=functools.partial(composite_derivative, jvp_flat),
-    linearize=functools.partial(composite_derivative, linearized),
+    linearize=functools.partial(composite_derivative, jvp_by_linearize),
     transpose=composite_transpose,
     vmap=composite_vmap,
     # Cut or split it would no longer be what its name says.

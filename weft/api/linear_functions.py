@@ -28,7 +28,7 @@ from weft.core.rules import (
 )
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import check_structure, fitted
-from weft.custom_derivatives.custom_primitive import linearized
+from weft.custom_derivatives.custom_primitive import jvp_by_linearize
 from weft.errors import api_boundary
 from weft.interpreters.function_results import check_function
 from weft.interpreters.jvp import jvp_flat
@@ -193,7 +193,7 @@ holds_one_jaxpr(
     impl=functools.partial(run_as_one, linear_call_p, False),
     retype=linear_call_retype,
     jvp=functools.partial(linear_call_derivative, jvp_flat),
-    linearize=functools.partial(linear_call_derivative, linearized),
+    linearize=functools.partial(linear_call_derivative, jvp_by_linearize),
     transpose=linear_call_transpose,
     vmap=linear_call_vmap,
     # The two jaxprs belong together: neither is split or cut.

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.host_values import host_values
-from weft.arrays.shards import Shard, gathered, moved, parts_of, put_blocks, relaid, shares
+from weft.arrays.shards import Shard, gathered, move, parts_of, put_blocks, relayout, shares
 from weft.arrays.texts import array_repr, array_str
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import Uncommitted, default_place
@@ -37,10 +37,8 @@ __all__ = [
 
 
 class _ArrayMeta(type):
-    """Makes tracers instances of `Array`, and their classes subclasses of it, so that
-    `functools.singledispatch` finds what is registered for arrays: code that asks is about to do
-    array work.
-    """
+    """Makes tracers instances of `Array`, and their classes subclasses of it for
+    `functools.singledispatch`: code that asks is about to do array work."""
 
     def __instancecheck__(cls, value: Any) -> bool:
         return type(value) is cls or isinstance(value, Tracer)
@@ -111,12 +109,12 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return None if type(place) is Uncommitted else place
 
     def _kept_place(self) -> Any:
-        """The place in the signature: the same, or where an uncommitted array lies elsewhere."""
+        """The place in the signature, also that of an uncommitted array elsewhere."""
         signature = self.signature
         return None if signature is self.type else signature[1]
 
     def _shown_place(self) -> Any:
-        """The same, the sharding as its user wrote it."""
+        """The same, with the sharding as its user wrote it."""
         return getattr(self, "_spelling", None) or self._committed_place()
 
     def _place(self) -> Any:
@@ -246,7 +244,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return self._host
 
     def _stored(self) -> np.ndarray[Any, Any]:
-        """The stored values, of random keys their bits, as a read-only NumPy array."""
+        """The stored values, for random keys their bits, as a read-only NumPy array."""
         buffer = self._live()
         place = self._committed_place()
         if config.guarding and client.backend().platform != "cpu":
@@ -440,7 +438,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         return as_stored, (np.array(self._stored()), self.type, None, self._layout())
 
     def _give_up(self, shared: bool) -> None:
-        """Makes the array a deleted one; memory that others share stays for them."""
+        """Makes the array a deleted one; shared memory stays for the others."""
         self._donated_at = sources.current()
         if shared:
             self._buffer = _deleted_buffer()
@@ -480,15 +478,15 @@ def signature_of(type: ArrayType, place: Any, layout: Layout | None) -> Any:
 
 
 def array_at(buffer: Any, type: ArrayType, place: Any, layout: Layout | None = None) -> Array:
-    """The array of a buffer that lies at `place`, which it shows as it is spelled."""
+    """The array of a buffer at `place`, which it shows as it is written."""
     made = Array(buffer, type, signature_of(type, place, layout))
     if isinstance(place, Sharding) and place.canonical is not place:
         made._spelling = place
     return made
 
 
-def _spelled(array: Array, place: SingleDeviceSharding) -> Array:
-    """The array of the same buffer that shows this sharding of its device."""
+def _with_place(array: Array, place: SingleDeviceSharding) -> Array:
+    """The array of the same buffer with another sharding of its device."""
     made = Array(array._buffer, array.type, array.signature)
     if place.canonical is not place:
         made._spelling = place
@@ -515,7 +513,7 @@ def put(
     if place is None:
         return Array(client.backend().put(value, type, copy=copy), type, type)
     if isinstance(place, SingleDeviceSharding):
-        return _spelled(put(value, type, place.device, copy), place)
+        return _with_place(put(value, type, place.device, copy), place)
     if isinstance(place, Sharding):
         return array_at(put_blocks(value, type, place, copy), type, place)
     device = place.device if isinstance(place, Uncommitted) else place
@@ -556,11 +554,11 @@ def to_place(array: Array, place: Any, copy: bool = False) -> Array:
         return array
     if isinstance(place, SingleDeviceSharding):
         there = to_place(array, place.device, copy)
-        return there if place.canonical is place else _spelled(there, place)
+        return there if place.canonical is place else _with_place(there, place)
     if config.guarding:
         guard("device_to_device", array.type, place)
     layout = array._layout()
-    buffer = moved(array._live(), array.type, array._place(), place, copy, layout)
+    buffer = move(array._live(), array.type, array._place(), place, copy, layout)
     return array_at(buffer, array.type, place, layout)
 
 
@@ -573,7 +571,7 @@ def to_layout(array: Array, layout: Layout | None) -> Array:
     if old is layout:
         return array
     place = array._place()
-    buffer = relaid(array._live(), parts_of(place, array.type), old, layout)
+    buffer = relayout(array._live(), parts_of(place, array.type), old, layout)
     return array_at(buffer, array.type, array._shown_place() or array._kept_place(), layout)
 
 
@@ -596,7 +594,7 @@ def donate_to_place(array: Array, place: Any) -> Array:
     if isinstance(place, SingleDeviceSharding):
         place = place.device
     source, layout = array._place(), array._layout()
-    buffer = moved(array._live(), array.type, source, place, layout=layout)
+    buffer = move(array._live(), array.type, source, place, layout=layout)
     array._give_up(shares(array.type, source, place))
     return array_at(buffer, array.type, place, layout)
 

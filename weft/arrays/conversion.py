@@ -12,7 +12,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.array import Array, put
 from weft.arrays.host_values import host_values
-from weft.arrays.rounded_values import made_in_32_bits
+from weft.arrays.rounded_values import mark_rounded
 from weft.arrays.transfers import guard
 from weft.arrays.uncommitted import default_place
 from weft.base.program_caches import BoundedCache
@@ -41,7 +41,7 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
             found = put(np.asarray(value, type.dtype), type)
         if value.__class__ is float or value.__class__ is complex:
-            made_in_32_bits(found)
+            mark_rounded(found)
         if value == value:  # NaN is no key
             _scalars[key] = found
             found._remembered = True
@@ -80,18 +80,18 @@ def as_array(value: Any) -> Array:
 
 
 def own_array(value: Any) -> Array:
-    """A number or NumPy array as an array that is no other's: its user may delete or donate it."""
+    """A number or NumPy array as an unshared array, which its user may delete or donate."""
     of = type_of(value)
     if not isinstance(value, _NUMBERS):
         return array_of(value, of)
     made = put(host_values(value, of), of)
-    return made_in_32_bits(made) if type(value) in (float, complex) else made
+    return mark_rounded(made) if type(value) in (float, complex) else made
 
 
 def unchanged(operand: Any) -> Any:
-    """The result of an operation that has nothing to do: the operand, of NumPy's an array.
+    """The result of an operation with nothing to do: the operand, of NumPy's an array.
 
-    A number that is traced stays one, so that programs hold it and not an array of it.
+    A traced number stays one, so that programs hold it and not an array of it.
     """
     if isinstance(operand, _NUMBERS):
         return operand if current_trace() is not bottom_trace() else as_array(operand)
@@ -111,4 +111,4 @@ def array_of(value: Any, of: ArrayType) -> Array:
     array = host_values(value, of)
     made = put(array, of, copy=array is value)
     wide = array is not value and isinstance(value, np.ndarray) and value.dtype.itemsize > 4
-    return made_in_32_bits(made, value) if wide else made
+    return mark_rounded(made, value) if wide else made

@@ -16,11 +16,10 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
-    """A number or NumPy array as a NumPy array of the dtype that `type_of` says it has: itself
-    where it has that.
+    """A number or NumPy array as a NumPy array of the dtype of `type_of`; itself if it has that.
 
-    Raises OverflowError for an integer that does not fit, and WeftTypeError for anything that has a
-    type and no values.
+    Raises OverflowError for an integer that does not fit, and WeftTypeError for a type without
+    values.
     """
     if isinstance(value, np.ndarray) and value.dtype == of.dtype:
         return value
@@ -36,11 +35,11 @@ def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
 
 
 def cast_values(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array in another dtype, as `convert_element_type` converts an array to it.
+    """A NumPy array in another dtype, converted as `convert_element_type` does.
 
     Complex numbers lose their imaginary part in a real dtype; booleans say what is not zero; a
-    number beyond the range of an integer dtype becomes the nearest end of it, and NaN zero, where
-    NumPy leaves it to the processor. Integers keep their low bits.
+    number beyond the range of an integer dtype becomes its nearest end, and NaN zero, which NumPy
+    leaves to the processor. Integers keep their low bits.
     """
     if value.dtype == dtype:
         return value

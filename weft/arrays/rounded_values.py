@@ -27,26 +27,23 @@ _warned: set[Any] = set()
 _LOWEST = np.uint32(0xFF)
 
 
-def made_in_32_bits(made: Any, given: Any = None) -> Any:
-    """Marks an array that has 32 bits because that is the default width; returns it.
-
-    made: The array; only one of 32-bit floats is marked. given: The NumPy
-    array that it was made of.
-    """
+def mark_rounded(made: Any, given: Any = None) -> Any:
+    """Marks an array of 32-bit floats, the default width; returns it. `given`: the NumPy array of
+    which it was made."""
     if type(made) is Array and made.type.dtype in HALVED:
         made._rounding = _nothing if given is None else weakref.ref(given)
     return made
 
 
-def asked_for_32_bits(x: Any) -> Any:
-    """Unmarks an array, whose user has now asked for the dtype that it has; returns it."""
+def unmark_rounded(x: Any) -> Any:
+    """Unmarks an array, whose dtype its user has now requested; returns it."""
     if type(x) is Array and getattr(x, "_rounding", None) is not None:
         x._rounding = None
     return x
 
 
 def lost_digits(value: Any) -> Any:
-    """An element of a value that was rounded to 32 bits, as it is now; None if nothing was lost.
+    """An element of a value that was rounded to 32 bits; None if no digits were lost.
 
     value: An operand of 32 bits, or a tracer around one.
     """
@@ -66,7 +63,8 @@ def lost_digits(value: Any) -> Any:
 
 
 def _first(values: np.ndarray[Any, Any], given: Any) -> Any:
-    """The first of the values that is not as given. If that is gone: that has bits to the end."""
+    """The first of the values that is not as given; if that is gone, the first with bits to the
+    end."""
     if given is not None and given.dtype in WIDE:
         with np.errstate(all="ignore"):
             differs = (values.astype(given.dtype) != given) & (given == given)

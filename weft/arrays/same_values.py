@@ -13,11 +13,12 @@ from weft.sharding import Sharding
 
 
 def check_same(stored: Callable[[], np.ndarray[Any, Any]], name: str, place: Any) -> None:
-    """Waits for the other processes that have devices of `place` to put values there too. `stored`
-    returns those of this one.
+    """Waits for the other processes with devices of `place` to put values there; `stored` returns
+    this one's.
 
-    Raises DistributedError if theirs are others: the array would be one thing here and another
-    there. It costs reading the values once, and one answer of the coordinator."""
+    Raises DistributedError if the values differ: the array would differ between processes. It reads
+    the values once, and takes one answer of the coordinator.
+    """
     group = client.group()
     if group is None or not isinstance(place, Sharding) or place.is_fully_addressable:
         return

@@ -24,8 +24,8 @@ from weft.sharding.layout import unless_row_major
 from weft.sharding.sharding import block_slices
 
 __all__ = [
-    "Parts", "Shard", "gathered", "join", "moved", "parts_of", "placement_text", "put_blocks",
-    "put_parts", "relaid", "shares", "stored_type",
+    "Parts", "Shard", "gathered", "join", "move", "parts_of", "placement_text", "put_blocks",
+    "put_parts", "relayout", "shares", "stored_type",
 ]  # fmt: skip
 
 Buffer = Any
@@ -36,13 +36,13 @@ Values = np.ndarray[Any, Any]
 
 
 class Parts:
-    """The parts of an array of some type that are on the devices of this process.
+    """The parts of an array of a type on the devices of this process.
 
     `devices` are these devices, in the order of their buffers; device number n holds block number
     `block_of[n]`; `indices` has the index of each of these different blocks and `holders` the
-    number of the first device that has it. `placement` is the runtime's object for all of it,
-    `block_type` the type of one block. `complete`: no value is missing here; `replicated`: there is
-    only one block, the whole array.
+    number of the first device that has it. `placement` is the runtime's object, `block_type` the
+    type of one block. `complete`: no value is missing here; `replicated`: there is only one block,
+    the whole array.
     """
 
     __slots__ = (
@@ -118,10 +118,8 @@ def parts_of(place: Place, type: ArrayType) -> Parts:
 
 
 def put_blocks(values: Values, type: ArrayType, sharding: Sharding, copy: bool) -> Buffer:
-    """A NumPy array (of what is stored) as a buffer over several devices.
-
-    Its blocks are taken as views: nothing is copied but what each device gets.
-    """
+    """A NumPy array (of stored values) as a buffer over several devices, copying only each device's
+    block."""
     parts = parts_of(sharding, type)
     return put_parts([_block(values, index) for index in parts.indices], parts, copy)
 
@@ -202,7 +200,7 @@ Step = tuple[str, Any]
 
 @functools.lru_cache(maxsize=4096)
 def _route(source: Place, target: Place, type: ArrayType) -> tuple[Step, ...]:
-    """For each device of this process that the target has, how it gets its block."""
+    """For each device of this process in the target, the source of its block."""
     old, new = parts_of(source, type), parts_of(target, type)
     starts = [_bounds(index, type.shape) for index in old.indices]
     steps: dict[int, Step] = {}
@@ -228,7 +226,7 @@ def _bounds(index: Index, shape: tuple[int, ...]) -> Bounds:
 
 
 def _step(wanted: Bounds, blocks: Sequence[Bounds], old: Parts) -> Step:
-    """How to get a block from the blocks that are there."""
+    """How to get a block from the existing ones."""
     rows = []
     covered = 0
     for number, block in enumerate(blocks):
@@ -251,7 +249,7 @@ def _step(wanted: Bounds, blocks: Sequence[Bounds], old: Parts) -> Step:
     return JOIN, tuple(rows)
 
 
-def moved(
+def move(
     buffer: Buffer,
     type: ArrayType,
     source: Place,
@@ -261,8 +259,8 @@ def moved(
 ) -> Buffer:
     """A buffer of an array at `source` as a buffer at `target`, in the same layout.
 
-    Blocks that lie where they should are shared, unless `copy`; blocks that stay whole go from
-    device to device, and the others through the host, where only what is needed is read.
+    Blocks in place are shared, unless `copy`; whole blocks go from device to device, and the others
+    through the host, which reads only the needed values.
     """
     old, new = parts_of(source, type), parts_of(target, type)
     steps = _route(source, target, type)
@@ -274,7 +272,7 @@ def moved(
     cut = any(kind == CUT for kind, _ in steps)
     if len(blocks) == len(new.indices) and isinstance(target, Sharding):
         made = put_parts([blocks[number] for number in range(len(blocks))], new, copy=cut)
-        return relaid(made, new, None, layout)
+        return relayout(made, new, None, layout)
     block_type = stored_type(new.block_type)
     found = []
     for (kind, where), number, device in zip(steps, new.block_of, new.devices, strict=True):
@@ -289,7 +287,7 @@ def moved(
     return join(found, new)
 
 
-def relaid(buffer: Buffer, parts: Parts, old: Layout | None, new: Layout | None) -> Buffer:
+def relayout(buffer: Buffer, parts: Parts, old: Layout | None, new: Layout | None) -> Buffer:
     """A buffer with the elements of each part in another order."""
     if old is new:
         return buffer
@@ -302,12 +300,12 @@ def relaid(buffer: Buffer, parts: Parts, old: Layout | None, new: Layout | None)
 
 
 def shares(type: ArrayType, source: Place, target: Place) -> bool:
-    """Whether `moved` lets both arrays refer to the same memory somewhere."""
+    """Whether `move` lets both arrays refer to the same memory somewhere."""
     return any(kind == KEEP for kind, _ in _route(source, target, type))
 
 
 def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) -> dict[int, Values]:
-    """The new blocks that are cut from others or joined, by their numbers, on the host."""
+    """The new blocks cut from others or joined, by their numbers, on the host."""
     wanted = {
         number: step
         for step, number in zip(steps, new.block_of, strict=True)

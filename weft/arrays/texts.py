@@ -61,7 +61,7 @@ def _numbers(x: Any, separator: str, prefix: str) -> str:
 
 
 def _shows_edges(x: Any) -> bool:
-    """Whether it is shown in part, and is too large to be brought to the host for that."""
+    """Whether only the edges of an array are shown and brought to the host."""
     return (
         x.nbytes > _LARGE
         and x.type.size > np.get_printoptions()["threshold"]
@@ -70,18 +70,18 @@ def _shows_edges(x: Any) -> bool:
 
 
 def edges(length: int, last: int, first: int) -> list[int]:
-    """The `first` first and the `last` last indices of a dimension; all, where that is no more."""
+    """The `first` first and the `last` last indices of a dimension, or all if there are no more."""
     if length <= first + last:
         return list(range(length))
     return [*range(first), *range(length - last, length)]
 
 
 def values_at(x: Any, indices: Sequence[Sequence[int]]) -> np.ndarray[Any, Any]:
-    """The values of an array at the crossings of some indices of each dimension; no others leave
+    """The values of an array at the crossings of some indices of each dimension. No others leave
     their devices, and no device computes for another one.
 
-    Raises WeftValueError where this process does not hold all values, DeletedArrayError for an
-    array that is gone, and GuardError where the settings refuse the copy.
+    Raises WeftValueError if this process does not hold all values, DeletedArrayError for a deleted
+    array, and GuardError if the settings refuse the copy.
     """
     found = np.empty([len(picked) for picked in indices], x.type.dtype)
     picks = [np.asarray(picked, np.intp) for picked in indices]
@@ -99,7 +99,7 @@ def values_at(x: Any, indices: Sequence[Sequence[int]]) -> np.ndarray[Any, Any]:
 
 
 def _block_values(block: Any, indices: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    """The same for an array on one device."""
+    """`values_at` for an array on one device."""
     crossings = np.ix_(*indices)
     if _on_host(block):
         values: np.ndarray[Any, Any] = block._stored()[crossings]  # a view of the device's memory
@@ -112,6 +112,6 @@ def _block_values(block: Any, indices: Sequence[np.ndarray[Any, Any]]) -> np.nda
 
 
 def _on_host(block: Any) -> bool:
-    """Whether NumPy reads the memory of the device of an array where it lies."""
+    """Whether NumPy reads the memory of the device of an array in place."""
     platform: str = client.backend().device_of(block._live()).platform
     return platform == "cpu"

@@ -29,7 +29,7 @@ _WAYS = {
 
 @contextlib.contextmanager
 def explicit_transfers() -> Iterator[None]:
-    """A `with` block whose copies the program has asked for."""
+    """A `with` block whose copies the program has requested."""
     token = _explicit.set(True)
     try:
         yield

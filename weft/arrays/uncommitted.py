@@ -15,8 +15,8 @@ from weft.runtime import client
 
 
 class Uncommitted:
-    """A device that an uncommitted array is on, or that an executable of uncommitted operands
-    runs on; equal ones are one object."""
+    """A device of an uncommitted array, or of an executable of uncommitted operands; equal ones are
+    one object."""
 
     __slots__ = ("device",)
 
@@ -41,7 +41,7 @@ class Uncommitted:
 
 
 def default_place() -> Uncommitted | None:
-    """Where arrays are made here; None for the first device."""
+    """The device of new arrays here; None for the first device."""
     asked = config.settings().default_device
     if asked is None:
         return None
@@ -50,5 +50,5 @@ def default_place() -> Uncommitted | None:
 
 
 def first_place() -> Uncommitted:
-    """The first device, for an executable some of whose operands have to be brought there."""
+    """The first device, for an executable some of whose operands must be brought there."""
     return Uncommitted(client.backend().default_device)

@@ -35,8 +35,8 @@ _MADE_ANEW = (
 
 
 def exact_key(value: Any) -> Any:
-    """The key of a value: its class and its bits. The hash of the key raises TypeError where a part
-    of the value has no hash."""
+    """The key of a value: its class and its bits. Hashing the key raises TypeError if a part of the
+    value has no hash."""
     cls = type(value)
     if cls is float:
         return cls, _bits(value)
@@ -60,13 +60,13 @@ def exact_key(value: Any) -> Any:
 
 
 class ConstantClass(type):
-    """The class of classes that stand for a constant, such as a dtype: the same one, under the same
-    settings, is the same argument."""
+    """The class of classes that stand for a constant, such as a dtype: under the same settings, the
+    same argument."""
 
 
 def is_plain(value: Any) -> bool:
-    """Whether Python's equality does for a value, beside others of its class: it holds no number
-    with bits that equality does not see, as 0.0, -0.0 and NaN have."""
+    """Whether Python's equality is exact for a value of its class: it holds no number such as 0.0,
+    -0.0 and NaN."""
     cls = type(value)
     if cls in _PLAIN or cls is str or value is None:
         return True
@@ -93,7 +93,7 @@ _PARTS: dict[type, Callable[[Any], Any]] = {
 
 
 def _of_dataclass(cls: type, value: Any) -> Any:
-    """The key of a dataclass with a hash: those of the fields that are compared."""
+    """The key of a dataclass with a hash: those of its compared fields."""
     fields = dataclasses.fields(cls)
     own = () if _compares_fields(cls) else (value,)
     key = (cls, *own, *[exact_key(getattr(value, field.name)) for field in fields if field.compare])
@@ -105,6 +105,6 @@ def _of_dataclass(cls: type, value: Any) -> Any:
 
 
 def _compares_fields(cls: type) -> bool:
-    """Whether `dataclass` made the equality of a class; that finds no NaN equal to itself."""
+    """Whether `dataclass` made the equality of a class, by which no NaN equals itself."""
     code = getattr(cls.__eq__, "__code__", None)
     return "__eq__" in vars(cls) and code is not None and code.co_filename == "<string>"

@@ -23,7 +23,8 @@ _OWN = frozenset({"Any", "TYPE_CHECKING", "handed_on", "load_on_first_use", "pub
 def handed_on(
     namespace: Mapping[str, Any], modules: Iterable[str] = (), chapters: Mapping[str, str] = _NONE
 ) -> list[str]:
-    """A facade's `__all__`: what it imported but for modules, and what comes on first use."""
+    """A facade's `__all__`: its imported names other than modules, and those loaded on first
+    use."""
     found = {
         name
         for name, value in namespace.items()
@@ -40,10 +41,10 @@ def load_on_first_use(
     modules: Iterable[str] = (),
     chapters: Mapping[str, str] = _NONE,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A facade's `__getattr__` and `__dir__`, which know what is imported on first use.
+    """A facade's `__getattr__` and `__dir__`, which know the names loaded on first use.
 
-    modules: those that are handed on themselves, under their last names. chapters: for each module
-    the names, divided by spaces, that the facade hands on from it.
+    modules: those handed on, under their last names. chapters: for each module the names, divided
+    by spaces, that the facade hands on from it.
     """
     whole, homes = _last_names(modules), _homes(chapters)
 
@@ -62,10 +63,10 @@ def load_on_first_use(
 
 
 def public_names(namespace: Mapping[str, Any]) -> Callable[[], list[str]]:
-    """A public module's `__dir__`: what completion offers is what the documentation describes.
+    """A public module's `__dir__`: the documented names.
 
-    These are the names in `__all__`, and those in `_BESIDE_STAR`: public ones that a star import
-    leaves out. What the module imports for itself can be had, as in every module.
+    These are the names in `__all__`, and the public ones in `_BESIDE_STAR` that a star import
+    leaves out. Other names of the module can be had all the same.
     """
     return lambda: sorted({*namespace["__all__"], *namespace.get("_BESIDE_STAR", ())})
 

@@ -36,5 +36,5 @@ def spread(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
 
 
 def one_each(flags: bool | Sequence[bool], count: int) -> Sequence[bool]:
-    """A flag for each of so many values; a single one holds for all of them."""
+    """A flag for each of `count` values; a single one holds for all of them."""
     return (flags,) * count if isinstance(flags, bool) else flags

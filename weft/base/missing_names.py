@@ -148,7 +148,7 @@ OF_PYTORCH = {
 
 
 def reason(module: str, name: str) -> str | None:
-    """Why a name of a module of another library is missing; None if nobody has said."""
+    """Why a name of a module of another library is missing; None if it is not stated."""
     for names, text in REASONS.get(module, ()):
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in names.split()):
             return text

@@ -38,15 +38,14 @@ _OF_KERNEL = re.compile(r"[/\\]ipykernel_\d+[/\\]\d+\.py$")
 
 
 def shell() -> Any:
-    """The shell that runs the cells; None outside of IPython. Where that is not loaded, no cell
-    runs."""
+    """The shell that runs the cells; None outside of IPython, also where it is not loaded."""
     ipython = sys.modules.get("IPython")
     return None if ipython is None else ipython.get_ipython()
 
 
 def line_text(file: str, line: int, function: str = "") -> str:
-    """A line of a program as messages name it: `model.py:12 in loss`, and in a notebook, where a
-    cell has no file that its user knows, `cell 3, line 2 in loss`."""
+    """A line of a program in messages: `model.py:12 in loss`, and in a notebook, whose files users
+    do not know, `cell 3, line 2 in loss`."""
     cell = _cell(file)
     place = f"{file}:{line}" if cell is None else f"{cell}, line {line}"
     at_top = cell is not None and function.startswith(("<module>", "<cell line"))
@@ -54,7 +53,7 @@ def line_text(file: str, line: int, function: str = "") -> str:
 
 
 def _cell(file: str) -> str | None:
-    """The cell that has a file name; None for a file."""
+    """The cell of a file name; None for a file."""
     numbered = _NUMBERED.search(file)
     if numbered:
         return f"cell {numbered[1]}"

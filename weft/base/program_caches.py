@@ -80,10 +80,10 @@ def on_clear(forget: F) -> F:
 
 
 class BoundedCache(dict[Any, Any]):
-    """A dictionary that `clear_caches` empties, and that is emptied when it is full.
+    """A dictionary that `clear_caches` empties, and that empties itself when full.
 
-    So code that loops over many shapes or numbers does not fill the memory. Dropping the least
-    recently used alone would be finer, but then every look-up would have to be recorded.
+    So loops over many shapes or numbers do not fill the memory. To drop the least recently used
+    alone, every look-up would have to be recorded.
     """
 
     __slots__ = ("__weakref__", "most")

@@ -87,7 +87,7 @@ def register_internal(directory: str) -> None:
 
 
 def register_internal_file(path: str) -> None:
-    """Makes frames of one file count as a library's, not as the user's."""
+    """Makes frames of one file count as a library's."""
     _internal_prefixes.append(os.path.abspath(path))
     _internal.clear()
 
@@ -143,16 +143,14 @@ def current() -> Source | None:
 
 
 def _is_generated(frame: FrameType) -> bool:
-    """Whether a frame without a file is of code that an internal module has made, such as the
+    """Whether a frame without a file is of an internal module's generated code, such as the
     `__init__` of a dataclass."""
     return is_internal(frame.f_globals.get("__file__") or "")
 
 
 def called() -> str | None:
-    """The public function that the user's innermost frame has called; None if it is not known.
-
-    A message about an operation deep inside would otherwise not name it.
-    """
+    """The public function that the user's innermost frame has called, for messages about operations
+    deep inside; None if it is not known."""
     active = _active.get()
     if active is not None and type(active) is not Scope:
         return None
@@ -206,7 +204,7 @@ def _nested(outer: Scope, inner: Scope | None) -> Scope:
 
 
 def _written(scope: Scope) -> Scope:
-    """A scope without what makes an operation: for one that stands in the program."""
+    """A scope without its derived parts, for one in the program."""
     if scope.made or scope.tangent_of:
         return scope._replace(made="", tangent_of="")
     return scope
@@ -218,7 +216,7 @@ def joined(outer: str, inner: str) -> str:
 
 
 class _Activation:
-    """A `with` block that sets a line or a scope for `current`; subclasses define which."""
+    """A `with` block that sets a line or a scope for `current`, as subclasses define."""
 
     __slots__ = ("_token",)
 
@@ -354,7 +352,7 @@ class tangent_of(_Activation):
 
 
 class with_metadata(_Activation):
-    """`with with_metadata(pairs):` captures inside carry these names and values, and no others."""
+    """`with with_metadata(pairs):` captures inside carry exactly these names and values."""
 
     __slots__ = ("_pairs",)
 
@@ -367,7 +365,7 @@ class with_metadata(_Activation):
 
 
 def _without_names(scope: Scope | None) -> Scope | None:
-    """What is left of a scope without its names."""
+    """The rest of a scope without its names."""
     return Scope("", False, scope.metadata) if scope is not None and scope.metadata else None
 
 
@@ -438,7 +436,7 @@ def locate(source: Source | None) -> Location | None:
 
 
 def inserted_cast(source: Source | None) -> Source | None:
-    """The line of an operation for a cast that is inserted in front of it."""
+    """The line of an operation for a cast inserted in front of it."""
     if source is None:
         return None
     return source[0], source[1], (scope_of(source) or Scope(""))._replace(made=CAST)
@@ -455,13 +453,13 @@ def in_backward_pass(source: Source | None) -> bool:
 
 
 def made_by(source: Source | None) -> str:
-    """What made an operation, as `Scope.made` has it; nothing for one of the program's own."""
+    """The origin of an operation, as in `Scope.made`; nothing for one of the program's own."""
     scope = scope_of(source)
     return "" if scope is None else scope.made
 
 
 def differentiated(source: Source | None) -> str:
-    """The operation whose derivative in forward mode an operation was made for; or nothing."""
+    """The operation of whose forward derivative an operation is a part; or nothing."""
     scope = scope_of(source)
     return "" if scope is None else scope.tangent_of
 

@@ -111,17 +111,17 @@ class DebugInfo(NamedTuple):
         return int(line) if line.isdigit() else None
 
     def safe_arg_names(self, expected: int) -> tuple[str, ...]:
-        """The names of the inputs; empty ones where there are not as many as `expected`."""
+        """The names of the inputs; empty ones unless there are `expected`."""
         names = self.arg_names
         return names if names is not None and len(names) == expected else ("",) * expected
 
     def safe_result_paths(self, expected: int) -> tuple[str, ...]:
-        """The names of the results; empty ones where there are not as many as `expected`."""
+        """The names of the results; empty ones unless there are `expected`."""
         paths = self.resolve_result_paths().result_paths
         return paths if paths is not None and len(paths) == expected else ("",) * expected
 
     def resolve_result_paths(self) -> DebugInfo:
-        """The same with the names of results computed, if a function gives them."""
+        """The same with result names computed, if a function gives them."""
         paths = self.result_paths
         return self._replace(result_paths=paths()) if callable(paths) else self
 

@@ -8,7 +8,7 @@ from weft.base.notebooks import shell
 
 
 def is_terminal() -> bool:
-    """Whether standard error is a terminal, with someone before it."""
+    """Whether standard error is a terminal."""
     stream = sys.stderr
     try:
         return stream is not None and stream.isatty()
@@ -17,13 +17,13 @@ def is_terminal() -> bool:
 
 
 def overwrites_lines() -> bool:
-    """Whether a carriage return goes back to the beginning of the line: on a terminal, and in the
-    output of a notebook's cell."""
+    """Whether a carriage return goes back to the beginning of the line: on a terminal, and in a
+    notebook."""
     return is_terminal() or getattr(shell(), "kernel", None) is not None
 
 
 def write(text: str) -> None:
-    """Writes to standard error, at once; a stream that is gone is no mistake of the program."""
+    """Writes to standard error at once; a closed stream is not the program's mistake."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(text)

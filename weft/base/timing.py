@@ -17,7 +17,7 @@ from weft import monitoring
 
 
 class Spent(NamedTuple):
-    """Seconds of each kind, and the number of times that each was done."""
+    """Seconds of each kind, and how often each was done."""
 
     tracing: float = 0.0
     lowering: float = 0.0
@@ -73,7 +73,7 @@ R = TypeVar("R")
 
 class charged:
     """`with charged("lowering"):` charges the block's time in this thread to a kind; so does
-    `@charged("lowering")` for a function."""
+    `@charged("lowering")`."""
 
     __slots__ = ("_before", "_kind", "_start")
 

@@ -66,7 +66,7 @@ def associative_scan(
     length = lengths.pop()
 
     def combine(left: Elements, right: Elements) -> Elements:
-        return _combined(fn, name, structure, left, right)
+        return _combine(fn, name, structure, left, right)
 
     def turned(values: Elements) -> Elements:
         return [rev(x, (a,)) for x, a in zip(values, axes, strict=True)] if reverse else values
@@ -81,10 +81,10 @@ def _axis(elems: Any, i: int, type: ArrayType, axis: int) -> int:
     return canonical_axis(axis, type.ndim, "associative_scan")
 
 
-def _combined(
+def _combine(
     fn: Callable[[Any, Any], Any], name: str, structure: Any, left: Elements, right: Elements
 ) -> Elements:
-    """Calls the user's function and checks that its results have the types of its arguments."""
+    """Calls the user's function and checks that its results have the arguments' types."""
     out = fn(structure.unflatten(left), structure.unflatten(right))
     outs, out_tree = tree.flatten(out)
     if out_tree != structure and not (config.lenient() and len(outs) == structure.num_leaves):
@@ -139,7 +139,7 @@ def _cut(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
 
 
 def _interleave(even: Any, odd: Any, axis: int) -> Any:
-    """Puts `even` at even indices and `odd` (as many elements, or one fewer) at odd ones."""
+    """Puts `even` at even indices and `odd` (as many, or one fewer) at odd ones."""
     a, b = type_of(even), type_of(odd)
     if a.shape[axis] > b.shape[axis]:
         odd = concatenate([odd, _cut(even, axis, 0, 1)], axis)

@@ -41,8 +41,8 @@ class LoopBody:
     """A traced loop body: its jaxpr, the values it closed over, the structure of its results other
     than the carried values, and the types of the carried values.
 
-    Where it closes over references, the jaxpr takes their arrays, and returns those of the
-    `written` ones behind its results.
+    If it closes over references, the jaxpr takes their arrays, and returns those of the `written`
+    ones after its results.
     """
 
     jaxpr: Jaxpr
@@ -52,7 +52,7 @@ class LoopBody:
     written: tuple[int, ...] = ()
 
     def with_references(self) -> LoopWithReferences:
-        """Returns the body for a loop that also carries the arrays of the references it writes."""
+        """The body of a loop that also carries the arrays of the references it writes."""
         jaxpr, consts, written = self.jaxpr, self.consts, self.written
         if not has_references(consts):
             return LoopWithReferences(jaxpr, consts, [])
@@ -64,10 +64,10 @@ class LoopBody:
         inputs = [*kept, *range(first, first + n), *written, *rest]
         values = [array_in(consts[i]) for i in kept]
         refs = [consts[i] for i in written]
-        return LoopWithReferences(permuted(jaxpr, inputs, outputs), values, refs)
+        return LoopWithReferences(permute_jaxpr(jaxpr, inputs, outputs), values, refs)
 
     def start(self, carry: Sequence[Any]) -> list[Any]:
-        """Returns the first carried values in the types that the loop carries."""
+        """The first carried values in the types that the loop carries."""
         return [
             cast_to(
                 x
@@ -88,7 +88,7 @@ class LoopWithReferences:
     refs: list[Any]
 
     def arrays(self) -> list[Any]:
-        """Returns the first values of the arrays of the references."""
+        """The first values of the arrays of the references."""
         return [contents(ref) for ref in self.refs]
 
     def write(self, arrays: Sequence[Any]) -> None:
@@ -107,8 +107,8 @@ def trace_body(
 ) -> TracedBody:
     """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments.
 
-    The jaxpr is shared with equal ones that were traced before. `call`, if given, calls the
-    function: `call(function, *args)`. With `references` the function may close over them.
+    The jaxpr is shared with equal ones. `call(function, *args)`, if given, calls the function. With
+    `references` the function may close over them.
     """
     name = function_name(function)
     trees: list[Any] = []
@@ -144,20 +144,20 @@ def trace_loop_body(
 ) -> LoopBody:
     """Traces a function whose first argument, of structure `trees[0]`, is carried around a loop.
 
-    `result` takes the structure of the function's results, carried values first, and returns that
-    of the rest. A Python number in the carry takes on the dtype that comes out of the body.
+    `result` takes the structure of the results, carried values first, and returns that of the
+    others. A Python number in the carry takes the dtype that the body returns.
     """
     name = function_name(function)
     in_tree = tree.treedef_tuple(tuple(trees))
     types, n = list(carry_types), len(carry_types)
     while True:
-        traced, written = _traced(what, function, in_tree, [*types, *other_types])
+        traced, written = _trace_references(what, function, in_tree, [*types, *other_types])
         out_tree = result(traced.out_tree)
         outs = traced.jaxpr.out_types[:n]
-        wider = promoted_carry(types, outs)
+        wider = promote_carry(types, outs)
         first = len(traced.consts)
         if wider == types:
-            again = partial(_traced, what, function, in_tree, [*outs, *other_types])
+            again = partial(_trace_references, what, function, in_tree, [*outs, *other_types])
             check_carry_types(what, name, trees[0], types, traced.jaxpr, again)
             weaker = [a.weak_type and not b.weak_type for a, b in zip(types, outs, strict=True)]
             flags = [*[False] * first, *weaker, *[False] * len(other_types)]
@@ -169,16 +169,18 @@ def trace_loop_body(
         types = wider
 
 
-def _traced(
+def _trace_references(
     what: str, function: Callable[..., Any], in_tree: Any, types: Any
 ) -> tuple[TracedBody, tuple[int, ...]]:
-    """Returns the traced body for arrays in place of references, and which of these it writes."""
+    """The traced body for arrays in place of references, and which of these it writes."""
     traced = trace_body(what, function, in_tree, types, references=True)
     found = discharge(traced.jaxpr)
     return dataclasses.replace(traced, jaxpr=found.jaxpr), found.written
 
 
-def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None) -> Jaxpr:
+def permute_jaxpr(
+    jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None = None
+) -> Jaxpr:
     """The jaxpr with its inputs, and its results where given, in another order; cached on it."""
 
     def make() -> Jaxpr:
@@ -192,7 +194,7 @@ def permuted(jaxpr: Jaxpr, inputs: Sequence[int], outputs: Sequence[int] | None 
 def run_compiled(
     primitive: Primitive, args: Sequence[Any], params: Params, owner: Jaxpr, brief: bool = False
 ) -> list[Any]:
-    """Evaluates an application as one executable, cached on the jaxpr `owner`; for `brief` see
+    """Evaluates an application as one executable, cached on the jaxpr `owner`; `brief` is that of
     `operation_program`."""
     arrays = [as_array(x) for x in args]
     key = ("compiled", primitive, *operation_key(arrays, params))
@@ -201,17 +203,17 @@ def run_compiled(
 
 
 def run_as_one(primitive: Primitive, brief: bool, *args: Any, **params: Any) -> list[Any]:
-    """The evaluation rule, given the first two arguments, of a primitive that holds jaxprs."""
+    """The evaluation rule of a primitive that holds jaxprs, given its first two arguments."""
     if primitive in emits_jaxprs:
         params = map_jaxprs(program_alone, params)
     return run_compiled(primitive, args, params, jaxprs_in(params)[-1], brief)
 
 
 def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = False) -> Jaxpr:
-    """Returns the body with carried values of one type going in and coming out.
+    """The body with carried values of one type going in and coming out.
 
     Types go up a lattice of finite height, so this ends. Shapes and dtypes are equal already. Weak
-    types matter to the user's function, not to jaxprs derived from it: `weak` makes them equal too.
+    types matter only to the user's function: `weak` makes them equal too.
     """
 
     def make() -> Jaxpr:
@@ -229,7 +231,7 @@ def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = Fals
 
 
 def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> Jaxpr:
-    """Returns the jaxpr for carried values of other types, as wide coming out as going in."""
+    """The jaxpr with carried values of wider types, equal going in and coming out."""
     n = len(carried)
 
     def function(*values: Any) -> list[Any]:
@@ -243,7 +245,7 @@ def with_carry(jaxpr: Jaxpr, num_consts: int, carried: Sequence[ArrayType]) -> J
 
 
 def yields(jaxpr: Jaxpr, flags: Sequence[bool]) -> bool:
-    """Returns whether a weakly typed value that depends on flagged inputs took another dtype."""
+    """Whether a weakly typed value that depends on flagged inputs took another dtype."""
     weak = {v for v, flag in zip(jaxpr.inputs, flags, strict=True) if flag and v.type.weak_type}
     for eqn in jaxpr.eqns:
         operands = [x for x in eqn.inputs if type(x) is Var and x in weak]
@@ -264,8 +266,8 @@ def _converts(jaxpr: Jaxpr) -> bool:
     )
 
 
-def promoted_carry(types: Sequence[ArrayType], outs: Sequence[ArrayType]) -> list[ArrayType]:
-    """Returns the carried types; Python numbers among them take on the dtypes that come out."""
+def promote_carry(types: Sequence[ArrayType], outs: Sequence[ArrayType]) -> list[ArrayType]:
+    """The carried types; Python numbers among them take the dtypes that come out."""
     found = []
     for got, out in zip(types, outs, strict=True):
         differs = got.shape == out.shape and got.dtype != out.dtype
@@ -277,7 +279,7 @@ def promoted_carry(types: Sequence[ArrayType], outs: Sequence[ArrayType]) -> lis
 
 
 def users_part(what: str, carry_tree: Any) -> tuple[Any, int]:
-    """The user's part of a carried tree, and how many leaves precede it (in a fori_loop)."""
+    """The user's part of a carried tree, and the number of leaves before it (in a fori_loop)."""
     if what != "fori_loop":
         return carry_tree, 0
     *counters, own = carry_tree.children()
@@ -303,7 +305,7 @@ def check_carry_types(
     what: str, name: str, carry_tree: Any, types: Types, body: Jaxpr, again: Callable[[], Any]
 ) -> None:
     """Raises WeftTypeError for carried values whose shape or dtype changes, leaf by leaf. `again`
-    traces the body for the types that come out: those to start with, if they come out again."""
+    traces the body for the types that come out: a fix if they stay."""
     outs = body.out_types[: len(types)]
     own, n = users_part(what, carry_tree)
     columns = zip(leaf_paths(own), types[n:], outs[n:], body.outputs[n:], strict=False)
@@ -336,8 +338,7 @@ def check_carry_types(
 
 
 def _advice(got: ArrayType, out: ArrayType, stays: bool, grows: bool) -> str:
-    """What to do about a carried value of another type; see `check_carry_types`. `grows` says that
-    the body appends to it."""
+    """The advice for a carried value of another type; `grows`: the body appends to it."""
     back = f"return an array of shape {got.shape} from the body"
     if got.shape != out.shape:
         if stays:

@@ -13,8 +13,8 @@ from weft.tracing.traces import TracedBody
 
 
 def pure_branches(traced: Sequence[TracedBody]) -> tuple[list[TracedBody], list[Ref]]:
-    """Returns the branches without references, and the references whose arrays they return behind
-    their results."""
+    """The branches without references, and the references whose arrays they return after their
+    results."""
     if not any(has_references(body.consts) for body in traced):
         return list(traced), []
     arrays: dict[int, Any] = {}

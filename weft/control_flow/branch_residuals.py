@@ -49,5 +49,5 @@ class ResidualSlots:
         return [values[i] if i in values else any_zeros(t) for i, t in enumerate(self.types)]
 
     def pick(self, branch: int, values: Sequence[Any]) -> list[Any]:
-        """The residuals of one branch, out of all slots."""
+        """The residuals of one branch from all slots."""
         return [values[i] for i in self.index[branch]]

@@ -128,8 +128,8 @@ def checkpoint(
 def _closing_over(
     fun: Callable[P, R], name: str, static: set[int], args: Any, kwargs: Any
 ) -> tuple[Callable[..., R], Any]:
-    """Returns a function that closes over the static arguments and the references among the others,
-    and its arguments."""
+    """A function that closes over the static arguments and the references among the others, and its
+    arguments."""
 
     def full(dynamic: Any, keywords: Any) -> R:
         values = [args[i] if i in static else x for i, x in enumerate(dynamic)]
@@ -170,7 +170,7 @@ def remat_stepwise(*args: Any, jaxpr: Jaxpr, again: bool, **params: Any) -> Step
 def remat_linearize(primals: Values, tangents: Values, *, jaxpr: Jaxpr, **params: Any) -> Derived:
     policy = params["policy"]
     nonzero, given = nonzero_tangents(tangents)
-    split = functools.partial(split_again, jaxpr, nonzero, policy)
+    split = functools.partial(split_recomputing, jaxpr, nonzero, policy)
     key = ("remat_linearize", nonzero, policy)
     first, second, reads, marks = jaxpr.memoize(key, split) if is_constant(policy) else split()
     outs = remat_p.bind(*primals, jaxpr=first, **params)
@@ -182,15 +182,15 @@ def remat_linearize(primals: Values, tangents: Values, *, jaxpr: Jaxpr, **params
     return outs[:n], merge_zeros(marks, tangents_out, jaxpr.out_types)
 
 
-def split_again(
+def split_recomputing(
     jaxpr: Jaxpr, nonzero: Flags, policy: Policy | None
 ) -> tuple[Jaxpr, Jaxpr, list[bool], Flags]:
-    """Returns the jaxpr of the results and the values to save; the linear jaxpr that computes the
-    other residuals again; which inputs that reads; which results have tangents."""
-    split = linearize_jaxpr(inlined(jaxpr) if policy is not None else jaxpr, nonzero)
+    """The jaxpr of the results and the values to save; the linear jaxpr that recomputes the other
+    residuals; which inputs that reads; which results have tangents."""
+    split = linearize_jaxpr(inline_jits(jaxpr) if policy is not None else jaxpr, nonzero)
     primal, n = split.primal, len(jaxpr.outputs)
     residuals = split.residuals(primal.inputs, primal.outputs)
-    eqns, saved, forward = computed_again(primal.eqns, residuals, policy)
+    eqns, saved, forward = recompute(primal.eqns, residuals, policy)
     eqns, _ = dce_equations(eqns, residuals)
     read = {x for eqn in eqns for x in eqn.inputs} | set(residuals)
     reads = [var in read for var in primal.inputs]
@@ -207,15 +207,15 @@ def split_again(
     return first, second, reads, split.nonzero_out
 
 
-def computed_again(
+def recompute(
     eqns: Sequence[Equation], wanted: Sequence[Var], policy: Policy | None
 ) -> tuple[list[Equation], list[Var], list[Equation]]:
-    """Returns the equations that compute the wanted values again; the values that these start from
-    besides the inputs (those that the policy saves, and results of equations with effects); and all
-    the equations, in which scans and conditionals also return the values that it saves inside.
+    """Splits equations for recomputing the wanted values.
 
-    A value that the policy saves in another kind of memory is moved there by the latter and back by
-    the former.
+    Returns the equations that compute them again; the values that these start from besides the
+    inputs (those that the policy saves, and results of effects); and all equations, in which scans
+    and conditionals also return the values saved inside. For a value saved in another kind of
+    memory, the last move it there and the first back.
     """
     needed = set(wanted)
     again: list[Equation] = []
@@ -242,7 +242,7 @@ def computed_again(
         if not any(unmarked(flags, read)):
             continue
         if eqn.primitive in _HOLDING and policy is not None:
-            split = scanned_again if eqn.primitive is scan_p else chosen_again
+            split = recompute_scan if eqn.primitive is scan_p else recompute_cond
             forward[-1], eqn, inside = split(whole, eqn, policy, read)
             saved += [v for v in inside if v not in saved]
         # Saved results of an equation that runs again are inputs: they are not bound a second time.
@@ -253,7 +253,7 @@ def computed_again(
 
 
 def moves(value: Var, where: Offloadable, eqn: Equation) -> tuple[Equation, Equation]:
-    """Returns the equations that move a result to another kind of memory, and back."""
+    """The equations that move a result to another kind of memory, and back."""
     place = Var(value.type)
     there = {"kind": where.dst, "back": where.src}
     back = {"kind": where.src, "back": where.dst}
@@ -263,17 +263,17 @@ def moves(value: Var, where: Offloadable, eqn: Equation) -> tuple[Equation, Equa
     )
 
 
-def scanned_again(
+def recompute_scan(
     whole: Equation, eqn: Equation, policy: Policy, read: Sequence[bool]
 ) -> tuple[Equation, Equation, list[Var]]:
-    """Returns a scan that also stacks the values that the policy saves of each step, the scan that
-    reads these instead of computing them again, and the stacked values."""
+    """A scan that also stacks the values that the policy saves of each step, the scan that reads
+    these instead of recomputing them, and the stacked values."""
     # `whole` has the debug effects: the forward scan keeps them, the other one does not.
     body: Jaxpr = whole.params["jaxpr"]
     n = eqn.params["num_carry"]
     used = [*body.outputs[:n], *marked(read[n:], body.outputs[n:])]
     results = [atom for atom in used if type(atom) is Var]
-    inner, inside, forward = computed_again(body.eqns, results, policy)
+    inner, inside, forward = recompute(body.eqns, results, policy)
     if not inside:
         return whole, eqn, []
     there = dict(zip(body.outputs[n:], eqn.outputs[n:], strict=True))
@@ -296,15 +296,15 @@ def scanned_again(
     )
 
 
-def chosen_again(
+def recompute_cond(
     whole: Equation, eqn: Equation, policy: Policy, read: Sequence[bool]
 ) -> tuple[Equation, Equation, list[Var]]:
-    """Returns a conditional that also returns the values that the policy saves in its branches, in
-    places common to all, the conditional that reads these, and the places."""
+    """A conditional that also returns the values that the policy saves in its branches, in common
+    slots; the conditional that reads these; and the slots."""
     branches: Sequence[Jaxpr] = whole.params["branches"]
     used = [marked(read, branch.outputs) for branch in branches]
     parts = [
-        computed_again(branch.eqns, [x for x in outputs if type(x) is Var], policy)
+        recompute(branch.eqns, [x for x in outputs if type(x) is Var], policy)
         for branch, outputs in zip(branches, used, strict=True)
     ]
     slots = ResidualSlots([[v.type for v in inside] for _, inside, _ in parts])
@@ -347,9 +347,9 @@ def chosen_again(
 _HOLDING = (scan_p, cond_p)
 
 
-def inlined(jaxpr: Jaxpr) -> Jaxpr:
-    """Inlines the jaxprs of jitted functions, so that policies see their equations, in loops and
-    branches too."""
+def inline_jits(jaxpr: Jaxpr) -> Jaxpr:
+    """Inlines jitted functions, also in loops and branches, so that policies see their
+    equations."""
 
     def make() -> Jaxpr:
         if not any(eqn.primitive in (jit_p, *_HOLDING) for eqn in jaxpr.eqns):
@@ -364,11 +364,11 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
             for eqn in jaxpr.eqns:
                 args = [read(x) for x in eqn.inputs]
                 if eqn.primitive is jit_p:
-                    outs: Any = eval_jaxpr(inlined(eqn.params["jaxpr"]), (), *args)
+                    outs: Any = eval_jaxpr(inline_jits(eqn.params["jaxpr"]), (), *args)
                 else:
                     params = eqn.params
                     if eqn.primitive in _HOLDING:
-                        params = map_jaxprs(inlined, params)
+                        params = map_jaxprs(inline_jits, params)
                     with sources.override(eqn.source):
                         outs = eqn.primitive.bind(*args, **params)
                     outs = outs if eqn.primitive.multiple_results else [outs]
@@ -381,10 +381,10 @@ def inlined(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
-    """As `transpose_jaxpr`, for jaxprs in which an equation may also compute nonlinear values.
+    """`transpose_jaxpr` for jaxprs whose equations may also compute nonlinear values.
 
-    Partial evaluation makes such jaxprs: the later part computes everything again, so a branch or
-    a loop in it returns values beside tangents. The values are computed before the transpose.
+    In the later part of a partial evaluation, which recomputes, a branch or a loop returns values
+    beside tangents. They are computed before the transpose.
     """
     key = ("remat_transpose", linear, nonzero)
     return jaxpr.memoize(key, lambda: transposed(jaxpr, linear, nonzero))

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Answer:
-    """What a policy may answer instead of True (`Saveable`) or False (`Recompute`)."""
+    """A policy's answer instead of True (`Saveable`) or False (`Recompute`)."""
 
     __slots__ = ("name", "saves")
 
@@ -66,10 +66,8 @@ Saved = bool | Offloadable
 
 
 def saveable(eqn: Equation, policy: Policy | None) -> list[Saved]:
-    """Returns which results of an equation a policy saves (None: none), or where it moves them; of
-    a scan, the stacked results that the policy saves inside the body, of a conditional those that
-    it saves in a branch.
-    """
+    """Which results of an equation a policy saves (None: none), or where it moves them. Of a scan
+    these are the stacked results saved in the body, of a conditional those saved in a branch."""
     if policy is None or policy is nothing_saveable:
         return [False] * len(eqn.outputs)
     if eqn.primitive is scan_p:
@@ -244,7 +242,7 @@ def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy
 
 
 def _offloadable(operation: str, src: Any, dst: Any) -> Offloadable:
-    """The answer that moves values from one kind of memory to another, checked."""
+    """The checked answer that moves values from one kind of memory to another."""
     for keyword, kind in (("offload_src", src), ("offload_dst", dst)):
         if kind not in KINDS_OF_MEMORY:
             message = f"{operation}: there is no memory of the kind {kind!r:.100}"
@@ -263,7 +261,7 @@ def name_given(eqn: Equation) -> str | None:
 
 def _by_name(what: str, names: tuple[Any, ...], listed: bool, nameless: bool) -> Policy:
     """A policy that saves the values with one of these names (with any other, unless `listed`), and
-    those without a name where `nameless` says so."""
+    those without a name if `nameless`."""
     for name in names:
         if not isinstance(name, str):
             message = f"{what} takes names"

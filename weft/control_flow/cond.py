@@ -22,11 +22,11 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked, partition
 from weft.base.notebooks import line_text
-from weft.control_flow.body_tracing import permuted, trace_body
+from weft.control_flow.body_tracing import permute_jaxpr, trace_body
 from weft.control_flow.branch_references import pure_branches
 from weft.control_flow.branch_residuals import ResidualSlots
 from weft.control_flow.in_python import in_python, known_number
-from weft.control_flow.mapped_choice import derived_where_taken, one_by_one, select_rows
+from weft.control_flow.mapped_choice import map_in_order, select_rows, stop_gradient_elsewhere
 from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
@@ -211,7 +211,7 @@ def bind_branches(
     what: str, index: Any, functions: Sequence[Any], operands: Any, names: Sequence[str]
 ) -> Any:
     """Traces the functions of a conditional called `what` and applies the one at `index`, an int32
-    in range; `names` stand for them in messages."""
+    in range; messages use `names`."""
     if has_references(tree.leaves(operands)):
         closed = [as_closure(what, function, operands) for function in functions]
         functions, operands = [function for function, _ in closed], closed[0][1]
@@ -232,7 +232,7 @@ def bind_branches(
 
 
 def _shown(name: str, function: Any) -> str:
-    """A branch with the name of its function and the line, for messages."""
+    """A branch with its function's name and line, for messages."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     line = f" at {line_text(code.co_filename, code.co_firstlineno)}" if code else ""
     return f"{name} ({function_name(function)}{line})"
@@ -325,9 +325,11 @@ def cond_type(index: ArrayType, *types: ArrayType, branches: Branches) -> list[A
 
 
 def cond_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """Gives the branches equal types. Results chosen by a varying index vary with it, and so do the
-    operands of the branches: the sums that casts transpose to must not stand in a branch that only
-    some devices run."""
+    """Gives the branches equal types.
+
+    Results chosen by a varying index vary with it, and so do the operands of the branches: the sums
+    that casts transpose to must not be in a branch that only some devices run.
+    """
     branches: Branches = params["branches"]
     index = types[0].varying
     for jaxpr in branches:
@@ -366,7 +368,7 @@ def join(marks: Sequence[Sequence[Any]]) -> tuple[bool, ...]:
 def derive(
     branches: Branches, key: Any, make: Callable[[], tuple[Branches, Any]]
 ) -> tuple[Branches, Any]:
-    """Returns the result of `make`, cached on the first branch under all branches and `key`."""
+    """The result of `make`, cached on the first branch under all branches and `key`."""
     return branches[0].memoize((branches[1:], *key), make)
 
 
@@ -479,7 +481,9 @@ def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -
         return outs, [0 if flag else None for flag in marks]
     if any(jaxpr.effects for jaxpr in branches):
         # All branches at once would have the effects of those not taken.
-        return one_by_one(axis, args, dims, lambda *xs: cond_p.bind(*xs, branches=branches), "cond")
+        return map_in_order(
+            axis, args, dims, lambda *xs: cond_p.bind(*xs, branches=branches), "cond"
+        )
     guarded = [type(x) is not Array and type_of(x).dtype in dtypes.INEXACT for x in operands]
     rest = [0 if flag else dim for flag, dim in zip(guarded, rest, strict=True)]
     every = (True,) * len(branches[0].outputs)
@@ -494,7 +498,7 @@ def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -
         # Where a row does not take the branch, no derivative passes into it: a slope there that is
         # infinite would make NaN of a zero.
         own = [
-            derived_where_taken(rows_taken, x) if flag else x
+            stop_gradient_elsewhere(rows_taken, x) if flag else x
             for flag, x in zip(guarded, rows, strict=True)
         ]
         results.append(eval_jaxpr(jaxpr, (), *own))
@@ -509,7 +513,7 @@ def cond_vmap(axis: AxisData, args: Values, dims: Dims, *, branches: Branches) -
 
 
 def passed_through(branches: Branches) -> list[int | None]:
-    """For each result the operand that it is in every branch, or None."""
+    """For each result the operand that every branch returns, or None."""
     places = [{v: i for i, v in enumerate(jaxpr.inputs)} for jaxpr in branches]
     columns = zip(*(jaxpr.outputs for jaxpr in branches), strict=True)
     found = [{at.get(v) for at, v in zip(places, column, strict=True)} for column in columns]
@@ -577,14 +581,14 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     def smaller() -> tuple[Branches, tuple[bool, ...]]:
         reads = join([own for _, own in found])
         kept = marked(reads, range(len(reads)))
-        return tuple(permuted(jaxpr, kept) for jaxpr, _ in found), reads
+        return tuple(permute_jaxpr(jaxpr, kept) for jaxpr, _ in found), reads
 
     programs, reads = derive(branches, ("dce", tuple(used)), smaller)
     return smaller_equation(eqn, [True, *reads], used, {"branches": programs})
 
 
 def cond_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """The mean of the branches' reads: each branch is taken to run equally often."""
+    """The mean of the branches' reads, as if each ran equally often."""
     branches: Branches = eqn.params["branches"]
     found = [inner(b, [(full_read(x.type),) for x in b.outputs]) for b in branches]
     together = [

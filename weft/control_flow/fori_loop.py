@@ -12,7 +12,7 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import array_of
 from weft.control_flow.in_python import in_python, run_fori
 from weft.control_flow.loops import run_loop, typed_leaves
-from weft.control_flow.progress import ProgressArgument, Teller, counted, teller_of
+from weft.control_flow.progress import ProgressArgument, Teller, count_steps, teller_of
 from weft.control_flow.while_loop import run_while_loop
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
@@ -107,13 +107,13 @@ def fori_loop(
         x if (t.dtype, t.weak_type) == (dtype, weak) else convert_element_type(x, dtype, weak)
         for x, t in zip((lower, upper), types, strict=True)
     )
-    return _until(start, end, one, body_fun, init_val, teller)
+    return _while_below(start, end, one, body_fun, init_val, teller)
 
 
-def _until(
+def _while_below(
     start: Any, end: Any, one: Any, body_fun: Any, init_val: Any, teller: Teller | None
 ) -> Any:
-    """Runs the loop between bounds of which at least one is known to the program only."""
+    """Runs the loop between bounds of which at least one is not known to Python."""
 
     def go_on(carry: Any) -> Any:
         return lt(carry[0], carry[1])
@@ -129,7 +129,7 @@ def _until(
     length = sub(end, start)
     steps = ceil(length) if type_of(length).dtype in dtypes.FLOATING else length
     total = convert_element_type(steps, dtypes.int32)
-    counting = counted(teller, go_on, advance, carry, total)
+    counting = count_steps(teller, go_on, advance, carry, total)
     return run_while_loop("fori_loop", *counting)[1][2]
 
 
@@ -141,8 +141,8 @@ def _no_unrolling(name: str, unroll: Any) -> WeftValueError:
 
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
-    """Returns the dtype of the index, and whether it is weak. Raises WeftTypeError for bounds that
-    are no real scalars."""
+    """The dtype of the index, and whether it is weak. Raises WeftTypeError for bounds that are not
+    real scalars."""
     types = [type_of(lower), type_of(upper)]
     for which, type in zip(("lower", "upper"), types, strict=True):
         if type.shape or type.dtype not in dtypes.INTEGER | dtypes.FLOATING:
@@ -158,8 +158,8 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
 
 
 def _known(name: str, bound: Any, dtype: Any) -> Any:
-    """Returns a bound as a number, or None where only its type is known, or where it is not finite.
-    Raises WeftValueError for a number outside the range of the index's dtype."""
+    """A bound as a number; None if only its type is known, or it is not finite. Raises
+    WeftValueError for a number outside the range of the index's dtype."""
     value = bound.concrete() if isinstance(bound, Tracer) else bound
     if value is None:
         return None

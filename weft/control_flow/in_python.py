@@ -28,8 +28,7 @@ def in_python() -> bool:
 
 
 def known_number(value: Any) -> Any:
-    """A number, or an array without dimensions, as a number of Python's; None if it is traced
-    and its value is not known."""
+    """A scalar as a Python number; None if it is traced without a known value."""
     if isinstance(value, Tracer):
         value = value.concrete()
     return value if value is None or isinstance(value, (bool, int, float)) else value.item()
@@ -38,8 +37,8 @@ def known_number(value: Any) -> Any:
 def run_scan(
     what: str, f: Callable[[Any, Any], Any], init: Any, xs: Any, length: int, reverse: bool
 ) -> tuple[Any, Any]:
-    """Runs a scan of at least one step; returns the carry as the last step did, and the stacked
-    results. Raises WeftTypeError or TreeError for a step that returns no pair or other results."""
+    """Runs a scan of at least one step; returns the last carry and the stacked results. Raises
+    WeftTypeError or TreeError for a step that returns no pair or other results."""
     name = function_name(f)
     leaves, structure = tree.flatten(xs)
     rows: list[list[Any]] = []
@@ -82,8 +81,8 @@ def _no_pair(what: str, name: str, out: Any) -> WeftTypeError:
 def run_while(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> tuple[Any, bool]:
-    """Runs a while loop as long as its condition has a value; returns the last carried value, and
-    whether the loop has ended."""
+    """Runs a while loop while its condition has a value; returns the last carry, and whether it
+    ended."""
     value = tree.map(lambda x: x if hasattr(x, "type") else as_array(user_value(x)), init_val)
     while True:
         goes_on = known_number(cond_fun(value))
@@ -93,7 +92,7 @@ def run_while(
 
 
 def run_fori(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], value: Any) -> Any:
-    """Runs a loop over integers that are known."""
+    """Runs a loop between known integers."""
     for i in range(operator.index(lower), operator.index(upper)):
         value = body_fun(i, value)
     return value

@@ -40,7 +40,7 @@ emits_jaxprs.add(jit_p)
 def jit_program(
     jaxpr: Jaxpr, name: str, donated: tuple[bool, ...], arrays: Sequence[Any], operation: str = ""
 ) -> Program:
-    """Returns the executable of a jaxpr for the devices, shardings and layouts of `arrays`, cached.
+    """The executable of a jaxpr for the devices, shardings and layouts of `arrays`, cached.
 
     Raises WeftValueError, naming the operation, where the arrays are on different devices.
     """
@@ -49,8 +49,8 @@ def jit_program(
 
 
 def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
-    """Returns the executable of a library function that was called eagerly: like that of one
-    operation, fast to compile where there is little to compute."""
+    """The executable of a library function that was called eagerly: fast to compile for little
+    work, as that of one operation."""
     where = operand_formats(arrays, name, {"jaxpr": jaxpr})
     brief = is_brief(jaxpr, LITTLE)
     make = functools.partial(placed_program, jaxpr, name, fast_compile=brief, **where)
@@ -60,9 +60,8 @@ def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
 def placed_program(
     jaxpr: Jaxpr, name: str, *, lowered: LoweredProgram | None = None, **how: Any
 ) -> Program:
-    """Returns the executable of a jaxpr, cached; `how` has the further arguments of
-    `compile_program`, by name. It is compiled from `lowered`, if given, which was lowered with
-    these arguments."""
+    """The cached executable of a jaxpr; `how` has further arguments of `compile_program`, by name.
+    It is compiled from `lowered`, if given, which was lowered with these arguments."""
     # A module that was lowered by hand has the lines of this very jaxpr.
     jaxpr = program_alone(jaxpr, lines=lowered is not None)
     effort = config.settings().of_operations
@@ -88,8 +87,8 @@ def placed_program(
 
 
 def _is_as_chosen(given: Sequence[Any], before: Sequence[Any], chosen: Sequence[Any]) -> bool:
-    """Returns whether operands lie as those `before` did, or as the compiler chose where those were
-    not committed: numbers in the state of a loop come back so."""
+    """Whether operands are placed as `before`, or as the compiler chose where those were not
+    committed: so the numbers in a loop's state come back."""
     return all(
         now is old or (old is None and now is own.canonical)
         for now, old, own in zip(given, before, chosen, strict=True)
@@ -108,7 +107,7 @@ def jit_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, donated: Any)
 
 
 def without_donation(params: dict[str, Any]) -> dict[str, Any]:
-    """Drops donation: a derived jaxpr may read a donated operand again, as a residual."""
+    """Drops donation: a derived jaxpr may read a donated operand as a residual."""
     return params | {"donated": ()}
 
 

@@ -124,7 +124,7 @@ def custom_linear_solve(
         check_function("custom_linear_solve", transpose_solve, "as transpose_solve")
     leaves, types, b_tree = typed_leaves("custom_linear_solve", function_name(solve), "b", b)
     in_tree = tree.treedef_tuple((b_tree,))
-    leaves, types = varying_alike(leaves, types, matvec, in_tree)
+    leaves, types = vary_alike(leaves, types, matvec, in_tree)
 
     def traced(function: Callable[..., Any], which: str, aux: bool = False) -> Any:
         found = traced_body(function, in_tree, types)
@@ -152,14 +152,14 @@ def traced_body(function: Callable[..., Any], in_tree: Any, types: Sequence[Arra
     return trace_body("custom_linear_solve", function, in_tree, types)
 
 
-def varying_alike(
+def vary_alike(
     leaves: list[Any], types: list[ArrayType], matvec: Callable[[Any], Any], in_tree: Any
 ) -> tuple[list[Any], list[ArrayType]]:
-    """Returns the right-hand side and its types, varying over the mesh axes as the system does.
+    """The right-hand side and its types, varying over the mesh axes as the system does.
 
-    Where each device has a matrix of its own, it has a solution of its own, and a transposed system
-    of its own. For a right-hand side that is typed as equal on all devices, the transposed jaxpr
-    would be summed over them. A jaxpr that communicates keeps its types: they say what is equal.
+    Where each device has a matrix, it has a solution and a transposed system too. For a right-hand
+    side typed as equal on all devices, the transposed jaxpr would be summed over them. A jaxpr that
+    communicates keeps its types: they say what is equal.
     """
     axes = mesh_axes()
     if not axes:
@@ -176,8 +176,8 @@ def varying_alike(
 def check_like(
     operation: str, which: str, traced: Any, given: str, wanted: Any, has_aux: bool = False
 ) -> None:
-    """Raises TreeError or WeftTypeError if the result of a traced function is not like the
-    argument called `given`, whose structure and types are `wanted`."""
+    """Raises TreeError or WeftTypeError if the result of a traced function is not like the argument
+    called `given`, whose structure and types are `wanted`."""
     out_tree = traced.out_tree
     wanted_tree, types = wanted
     if has_aux:
@@ -209,7 +209,7 @@ def check_like(
 
 
 def tree_function(system: System, in_tree: Any) -> Callable[[Any], Any]:
-    """Returns a linear jaxpr as a function of trees."""
+    """A linear jaxpr as a function of trees."""
     return lambda x: in_tree.unflatten(
         eval_jaxpr(system.jaxpr, (), *system.consts, *in_tree.flatten_up_to(x))
     )
@@ -239,7 +239,7 @@ class System:
 
 @dataclasses.dataclass(frozen=True)
 class Solve:
-    """The system, its transpose, and the solver of each; the transposes may be missing."""
+    """The system, its transpose, and the solver of each; transposes may be missing."""
 
     matvec: System
     vecmat: System | None
@@ -301,7 +301,7 @@ def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[A
 def linear_solve_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
     """Makes system, right-hand side and solution vary alike: each device solves its own system.
 
-    A system that is spread over devices, so that its jaxprs communicate, keeps their types.
+    A system that communicates between devices keeps its types.
     """
     solve, b = unbind(list(types), **params)
     parts = [part for part in solve.parts() if part is not None]
@@ -379,7 +379,7 @@ def linear_solve_lower(context: Any, *operands: Any, jaxprs: Any, num_consts: An
 
 
 def linear_solve_runs(eqn: Equation) -> InnerPrograms:
-    """The third is the solver; the system and the transposes are there for derivatives."""
+    """The third, the solver; the others serve derivatives."""
     return InnerPrograms((InnerProgram(eqn.params["jaxprs"][2]),))
 
 

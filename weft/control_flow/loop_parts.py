@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from weft.base.marked_lists import Flags, partition
-from weft.control_flow.body_tracing import permuted
+from weft.control_flow.body_tracing import permute_jaxpr
 from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, Var
 from weft.core.rules import AxisData, Dims
@@ -47,7 +47,7 @@ class Loop:
         return (consts, carry, xs), (other_consts, other_carry, other_xs)
 
     def with_counts(self, num_consts: int, num_carry: int, reverse: bool | None = None) -> Loop:
-        """Returns a loop of the same length over another body."""
+        """A loop of the same length over another body."""
         turned = self.reverse if reverse is None else reverse
         return Loop(self.length, turned, self.unroll, num_consts, num_carry)
 
@@ -70,8 +70,8 @@ def stacked_type(type: ArrayType, length: int) -> ArrayType:
 def fixpoint(
     start: Sequence[bool], make: Callable[[Flags], Made], marks: Callable[[Made], Sequence[bool]]
 ) -> tuple[Flags, Made]:
-    """Returns the least flags of carried values, from `start` upwards, to which `make` adds none,
-    and its result. `marks` reads the flags of the outputs, carried values first, in that result."""
+    """The least flags of carried values, from `start` upwards, to which `make` adds none, and its
+    result. `marks` reads the flags of the outputs, carried values first, from that result."""
     flags = tuple(start)
     while True:
         made = make(flags)
@@ -83,7 +83,7 @@ def fixpoint(
 
 
 def is_mapped(dims: Dims) -> list[bool]:
-    """Returns which values are mapped, given the mapped dimension of each."""
+    """Which values are mapped, given their mapped dimensions."""
     return [dim is not None for dim in dims]
 
 
@@ -95,11 +95,11 @@ def moved_to_front(carried: Flags, values: Sequence[Any], dims: Dims, axis: Axis
 
 @dataclasses.dataclass(frozen=True)
 class ResidualPlan:
-    """The sources from which the second loop takes the residuals of the first one.
+    """The sources of the residuals of a second loop.
 
-    `first` is the body of the first loop, whose results are followed by `num_stacked` stacked ones.
-    `invariant` computes, from the constants, the residuals that are equal at every step. Each of
-    `places` is ("const", i), ("invariant", i), ("xs", i), ("ys", i) or ("stacked", i).
+    `first` is the body of the first loop, with `num_stacked` further stacked results. `invariant`
+    computes, from the constants, the residuals that are equal at every step. Each of `places` is
+    ("const", i), ("invariant", i), ("xs", i), ("ys", i) or ("stacked", i).
     """
 
     first: Jaxpr
@@ -108,7 +108,7 @@ class ResidualPlan:
     places: tuple[tuple[str, int], ...]
 
     def is_constant(self) -> list[bool]:
-        """Returns for each residual whether it is equal at every step of the loop."""
+        """For each residual, whether it is equal at every step of the loop."""
         return [kind in ("const", "invariant") for kind, _ in self.places]
 
 
@@ -149,7 +149,7 @@ def changing_values(body: Jaxpr, loop: Loop) -> set[Var]:
 
 
 def existing(body: Jaxpr, loop: Loop, num_results: int) -> set[Var]:
-    """The variables of a body that a second loop has without a stacked array of its own."""
+    """The variables of a body that reach a second loop without a stacked array."""
     consts, _, xs = loop.split(body.inputs)
     ys = [x for x in body.outputs[loop.num_carry : num_results] if type(x) is Var]
     # A cast costs nothing; kept, it would be an array beside the one that was cast.
@@ -160,8 +160,7 @@ def existing(body: Jaxpr, loop: Loop, num_results: int) -> set[Var]:
 def find_residuals(
     plan: ResidualPlan, loop: Loop, parts: Parts, outs: Any, invariant: Any
 ) -> list[Any]:
-    """Picks the residuals (values, or atoms of an equation) from the first loop's operands and
-    results."""
+    """Picks the residuals (values or atoms) from the first loop's operands and results."""
     consts, _, xs = parts
     results = len(outs) - plan.num_stacked
     kinds = {
@@ -177,8 +176,8 @@ def find_residuals(
 def second_loop(
     plan: ResidualPlan, loop: Loop, residuals: Sequence[Any], rest: Parts
 ) -> tuple[Loop, Parts]:
-    """Returns the second loop and its operands: constant residuals come before the other constants,
-    the others before the other scanned arrays."""
+    """The second loop and its operands: constant residuals come before the other constants, the
+    others before the other scanned arrays."""
     fixed, stepwise = partition(plan.is_constant(), residuals)
     consts, carry, xs = rest
     inner = loop.with_counts(len(fixed) + len(consts), len(carry))
@@ -192,4 +191,4 @@ def second_body(plan: ResidualPlan, jaxpr: Jaxpr, counts: Sequence[int]) -> Jaxp
     n = len(constant)
     fixed, stepwise = partition(constant, range(n))
     a, b, c = (list(range(n + sum(counts[:k]), n + sum(counts[: k + 1]))) for k in range(3))
-    return permuted(jaxpr, [*fixed, *a, *b, *stepwise, *c])
+    return permute_jaxpr(jaxpr, [*fixed, *a, *b, *stepwise, *c])

@@ -37,8 +37,8 @@ from weft.ops.indexing.creation import iota
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import move_dim, reshape
-from weft.refs.discharge import array_in, check_distinct, has_references, lent, not_carried
-from weft.refs.reference import Ref, boxed, contents
+from weft.refs.discharge import array_in, check_distinct, has_references, not_carried, unusable
+from weft.refs.reference import Ref, contents, new_reference
 from weft.typing import ArrayLike
 
 Carry = TypeVar("Carry")
@@ -136,7 +136,7 @@ def run_loop(
     length = _length(what, name, xs, x_types, length)
     if teller is not None and length:
         numbers = iota(dtypes.int32, length)
-        f = _telling(teller, f, length, reverse)
+        f = _with_reports(teller, f, length, reverse)
         x_leaves, x_types = [numbers, *x_leaves], [type_of(numbers), *x_types]
         x_tree = tree.treedef_tuple((tree.structure(0), x_tree))
     if in_python() and length:
@@ -161,10 +161,10 @@ def run_loop(
     return carry_tree.unflatten(outs[:n]), body.out_tree.unflatten(outs[m:])
 
 
-def _telling(
+def _with_reports(
     teller: Teller, f: Callable[[Any, Any], tuple[Any, Any]], length: int, reverse: bool
 ) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """A body that also gets the index of its step, and tells of it when it is done."""
+    """A body that also gets the index of its step, and reports it when done."""
     total = np.int32(length)
 
     def step(carry: Any, x: Any) -> tuple[Any, Any]:
@@ -180,7 +180,7 @@ def _telling(
 def _scan_references(
     what: str, f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, *how: Any
 ) -> tuple[Any, Any]:
-    """Runs a loop along references: each step has references to its elements."""
+    """Runs a loop over references: each step has references to its elements."""
     leaves, x_tree = tree.flatten(xs)
     names = [f"xs{path}" for path in leaf_paths(x_tree)]
     check_distinct(f"{what} of {function_name(f)}", leaves, lambda: names)
@@ -190,8 +190,8 @@ def _scan_references(
     def step(carry: Any, values: Any) -> tuple[Any, Any]:
         elements = list(values)
         for i in places:
-            elements[i] = boxed(elements[i])
-        with lent(refs):
+            elements[i] = new_reference(elements[i])
+        with unusable(refs):
             out = f(carry, x_tree.unflatten(elements))
         if not isinstance(out, tuple) or len(out) != 2:
             return out  # which the loop refuses
@@ -207,8 +207,8 @@ def _scan_references(
 def typed_leaves(
     what: str, name: str, which: str, value: Any
 ) -> tuple[list[Any], list[ArrayType], Any]:
-    """Returns the leaves of a tree, their types, and its structure. Raises WeftTypeError naming a
-    leaf that is no array."""
+    """The leaves of a tree, their types, and its structure. Raises WeftTypeError naming a leaf that
+    is not an array."""
     leaves, structure = tree.flatten(value)
     leaves = [user_value(x) for x in beside_float64(leaves)]
     types = []
@@ -225,7 +225,7 @@ def typed_leaves(
 
 
 def no_axis(title: str, type: ArrayType, operation: str) -> ShapeError:
-    """The error for an array without the axis that a loop goes along."""
+    """The error for an array without the axis of a loop."""
     message = f"{title} has no axis to go along"
     wanted = "an array with at least one dimension"
     fix = Fix("stack", "stack the values of all steps: weft.numpy.stack([x0, x1])")
@@ -233,7 +233,7 @@ def no_axis(title: str, type: ArrayType, operation: str) -> ShapeError:
 
 
 def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:
-    """Returns the number of steps. Raises ShapeError or WeftValueError where that is not clear."""
+    """The number of steps. Raises ShapeError or WeftValueError if it is not clear."""
     paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(xs)]
     for path, type in zip(paths, types, strict=True):
         if not type.shape:
@@ -283,7 +283,7 @@ def _unroll(what: str, unroll: int | bool, length: int) -> int:
 
 
 def _positive(what: str, name: str, value: Any, wanted: str) -> int:
-    """Returns a positive integer argument. Raises WeftTypeError or WeftValueError for another."""
+    """A positive integer argument. Raises WeftTypeError or WeftValueError for another."""
     try:
         number = operator.index(value)
     except TypeError as error:
@@ -298,7 +298,7 @@ def _positive(what: str, name: str, value: Any, wanted: str) -> int:
 
 
 def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
-    """Returns the structure of the stacked results. Raises where the body returns no (carry, y)."""
+    """The structure of the stacked results. Raises if the body returns no (carry, y)."""
     node = out_tree.node_data()
     children = out_tree.children()
     if node is None or node[0] is not tuple or len(children) != 2:
@@ -367,7 +367,7 @@ def _map_elements(f: Callable[..., Any], leaves: Any, in_tree: Any, length: int)
 
 
 def _batched(f: Callable[..., Any], size: int) -> Callable[..., Any]:
-    """Returns `f` vectorized over `size` elements."""
+    """`f` vectorized over `size` elements."""
     name = function_name(f)
 
     def batched(xs: Any) -> Any:

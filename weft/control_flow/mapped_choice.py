@@ -22,7 +22,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
 
-def one_by_one(
+def map_in_order(
     axis: AxisData,
     args: Values,
     dims: Dims,
@@ -31,7 +31,7 @@ def one_by_one(
     unroll: bool = False,
 ) -> Mapped:
     """Applies `apply` to each element along the mapped axis, in order, and stacks the results; with
-    `unroll`, the applications are written out instead of a loop."""
+    `unroll`, without a loop."""
     flags = is_mapped(dims)
     given, whole = partition(flags, args)
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(given, marked(flags, dims), strict=True)]
@@ -48,18 +48,18 @@ def one_by_one(
 
 
 def select_rows(which: Any, on_true: Any, on_false: Any) -> Any:
-    """Selects for each element along the first dimension a row of `on_true` or of `on_false`."""
+    """Selects rows of `on_true` or `on_false` along the first dimension."""
     shape = type_of(on_true).shape
     if len(shape) > 1:
         which = broadcast_in_dim(which, shape, (0,))
     return select(which, on_true, on_false)
 
 
-def derived_where_taken(taken: Any, x: Any) -> Any:
+def stop_gradient_elsewhere(taken: Any, x: Any) -> Any:
     """`x`, through which derivatives pass in the rows of `taken` only.
 
-    A branch is computed for all rows and read in those that take it. In the others its slope may be
-    infinite, and an infinite slope would make NaN of a zero.
+    A branch is computed for all rows. In those that do not take it its slope may be infinite, and
+    would make NaN of a zero.
     """
     return select_rows(taken, x, untaken_p.bind(x))
 

@@ -19,8 +19,7 @@ def _open(value: Any) -> Any:
 class ProgramPrimitive(Primitive):
     """A primitive with several results whose parameters hold jaxprs.
 
-    An interpreter from outside may put a `ClosedJaxpr`, as `make_jaxpr` returns it, where weft
-    itself has a `Jaxpr`.
+    Interpreters from outside may pass a `ClosedJaxpr`, as `make_jaxpr` returns it.
     """
 
     __slots__ = ()

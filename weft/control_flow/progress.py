@@ -42,8 +42,7 @@ _SECONDS = 10.0
 
 
 def teller_of(what: str, body: Callable[..., Any], progress: Any) -> Teller | None:
-    """Who tells of a loop, given its argument `progress`; None where it is not asked for. Raises
-    WeftTypeError for another value."""
+    """The `Teller` for an argument `progress`, or None. Raises WeftTypeError for another value."""
     if progress is None or progress is False:
         return None
     if progress is True:
@@ -62,7 +61,7 @@ def teller_of(what: str, body: Callable[..., Any], progress: Any) -> Teller | No
 
 
 class Teller:
-    """Tells how far one loop is: writes lines, or calls the user's function."""
+    """Reports the progress of one loop: writes lines, or calls the user's function."""
 
     def __init__(self, label: str, function: Callable[[int, int | None], Any] | None) -> None:
         self.label = label
@@ -75,12 +74,11 @@ class Teller:
     # ---- inside the program --------------------------------------------------------------------
 
     def step(self, done: Any, total: Any) -> None:
-        """Tells of a step that is done, if it is one of those that are told of. `total` is None
-        where nobody knows how many there are."""
-        cond(_is_told(done, total), self._on_one_device, _nothing, done, total)
+        """Reports a finished step, if it is due. `total` is None for an unknown length."""
+        cond(_is_reported(done, total), self._on_one_device, _nothing, done, total)
 
     def end(self, done: Any) -> None:
-        """Tells that a loop of unknown length has ended."""
+        """Reports the end of a loop of unknown length."""
         self._on_one_device(done, done)
 
     def _on_one_device(self, done: Any, total: Any) -> None:
@@ -98,7 +96,7 @@ class Teller:
     # ---- on the host ---------------------------------------------------------------------------
 
     def __call__(self, done: Any, total: Any) -> None:
-        """Shows the number of steps that are done, of `total`."""
+        """Shows the number of finished steps, of `total`."""
         done, total = int(done), None if total is None else int(total)
         if self.function is not None:
             self.function(done, total)
@@ -112,11 +110,11 @@ class Teller:
             self._done = done
             if first or done == total or self._is_due(done, total, now):
                 self._written = now
-                text = f"{self.label}: {_described(done, total, now - self._started)}"
+                text = f"{self.label}: {_describe(done, total, now - self._started)}"
                 write(_line(text, ended=done == total))
 
     def _is_due(self, done: int, total: int | None, now: float) -> bool:
-        """Whether another line is written, or the one that is there is overwritten."""
+        """Whether to write another line, or overwrite the last one."""
         if overwrites_lines():
             return now - self._written >= _BLINK
         if total is not None:
@@ -134,7 +132,7 @@ def _line(text: str, ended: bool) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _teller(label: str, function: Callable[[int, int | None], Any] | None) -> Teller:
-    """Equal ones are one object, so that a loop that is run again is not compiled again."""
+    """A `Teller`; equal ones are one object, so that a loop is not compiled again."""
     return Teller(label, function)
 
 
@@ -151,9 +149,9 @@ def _varying(x: Any, names: tuple[Any, ...]) -> Any:
     return pbroadcast(x, tuple(name for name in names if name not in type_of(x).varying))
 
 
-def _is_told(done: Any, total: Any) -> Any:
-    """Whether a step is one of those that are told of: the first, the last, and about a hundred, or
-    of a loop of unknown length as many as each doubling has."""
+def _is_reported(done: Any, total: Any) -> Any:
+    """Whether a step is reported: the first, the last, and about a hundred between, or for an
+    unknown length as many per doubling."""
     first = eq(done, np.int32(1))
     if total is None:
         top = sub(np.int32(31), clz(done))
@@ -165,14 +163,14 @@ def _is_told(done: Any, total: Any) -> Any:
     return bitwise_or(told, eq(done, total))
 
 
-def counted(
+def count_steps(
     teller: Teller,
     cond_fun: Callable[[Any], Any],
     body_fun: Callable[[Any], Any],
     init_val: Any,
     total: Any = None,
 ) -> tuple[Callable[[Any], Any], Callable[[Any], Any], Any]:
-    """A condition, a body and a carry that also count steps, and tell of them."""
+    """A condition, a body and a carry that also count steps, and report them."""
 
     def test(carry: Any) -> Any:
         return cond_fun(carry[1])
@@ -187,8 +185,8 @@ def counted(
     return test, body, (np.int32(0), init_val)
 
 
-def _described(done: int, total: int | None, seconds: float) -> str:
-    """The steps that are done, and how long they took and the others will take."""
+def _describe(done: int, total: int | None, seconds: float) -> str:
+    """The finished steps, the time that they took, and the expected rest."""
     if total is None:
         return f"{done:,} step{'s' * (done > 1)}, {_time(seconds)}"
     text = f"{done:,} of {total:,} ({100 * done // total}%), {_time(seconds)}"

@@ -83,7 +83,7 @@ _traced: weakref.WeakKeyDictionary[Any, dict[Any, Jaxpr]] = weakref.WeakKeyDicti
 
 
 def traced_computation(computation: Computation, types: Sequence[ArrayType], treedef: Any) -> Jaxpr:
-    """The jaxpr of a function of two trees of scalars, cached as long as the function lives."""
+    """The jaxpr of a function of two trees of scalars, cached for the function's life."""
     scalars = tuple(ArrayType((), t.dtype) for t in types)
     key = (scalars, treedef)
     try:
@@ -99,7 +99,7 @@ def traced_computation(computation: Computation, types: Sequence[ArrayType], tre
 def trace_computation(
     computation: Computation, scalars: tuple[ArrayType, ...], treedef: Any
 ) -> Jaxpr:
-    """Traces a reduction's function. Raises WeftTypeError or WeftValueError if it is not one."""
+    """Traces a reduction's function. Raises WeftTypeError or WeftValueError for others."""
 
     def flat(*values: Any) -> list[Any]:
         left, right = values[: len(scalars)], values[len(scalars) :]
@@ -143,7 +143,7 @@ _KNOWN: dict[Primitive, tuple[Any, Any, Callable[[Any], Any], Primitive | None]]
 
 
 def known_operation(jaxpr: Jaxpr) -> Any:
-    """Returns the entry of `_KNOWN` for a jaxpr of one known operation of its inputs, or None."""
+    """The entry of `_KNOWN` for a jaxpr of one known operation of its inputs, or None."""
     if len(jaxpr.eqns) != 1 or len(jaxpr.inputs) != 2:
         return None
     (eqn,) = jaxpr.eqns
@@ -155,14 +155,14 @@ def known_operation(jaxpr: Jaxpr) -> Any:
 
 
 def is_identity(value: Any, identity: Any) -> bool:
-    """Returns whether an initial value is known to be the identity of the operation."""
+    """Whether an initial value is known to be the identity of the operation."""
     if isinstance(value, Tracer):
         return False
     return bool(np.all(np.asarray(value) == identity))
 
 
 def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
-    """Returns the initial values in the operands' dtypes. Raises ShapeError and WeftTypeError."""
+    """The initial values in the operands' dtypes. Raises ShapeError and WeftTypeError."""
     out = []
     for init, of in zip(inits, types, strict=True):
         if isinstance(init, (bool, int, float, complex)):
@@ -186,7 +186,7 @@ def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any
 def flat_operands(
     operands: Any, init_values: Any, computation: Computation
 ) -> tuple[list[Any], list[Any], Jaxpr, Any]:
-    """Returns operands and initial values as lists, the function's jaxpr, and the result's tree."""
+    """Operands and initial values as lists, the function's jaxpr, and the result's tree."""
     flat, treedef = tree.flatten(operands)
     inits, init_tree = tree.flatten(init_values)
     if treedef != init_tree or not flat:
@@ -265,7 +265,7 @@ def reduce(
 
 
 def runs_in_elements(eqn: Equation) -> InnerPrograms:
-    """No program: a jaxpr of two numbers belongs to the cost of the operation itself."""
+    """None: a jaxpr of two numbers belongs to the cost of the operation itself."""
     return NO_PROGRAMS
 
 
@@ -299,8 +299,8 @@ def reduce_type(*types: ArrayType, jaxpr: Jaxpr, dimensions: tuple[int, ...]) ->
 def reduce_by_tree(
     jaxpr: Jaxpr, operands: Sequence[Any], starts: Sequence[Any], dimensions: tuple[int, ...]
 ) -> list[Any]:
-    """Writes the reduction out: combines neighbours until one row is left, and that with `starts`,
-    the initial values in the shape of the result. The order of elements is kept."""
+    """Writes the reduction out: combines neighbours in order until one row is left, and that with
+    `starts`, the initial values in the shape of the result."""
     rows = [axes_first(x, dimensions) for x in operands]
     length = type_of(rows[0]).shape[0]
     if not length:
@@ -332,7 +332,7 @@ def jvp_written_out(
     reduced: Callable[..., list[Any]],
     name: str,
 ) -> Derived:
-    """The derivative of a reduction that is written out: `reduced` takes the operands, the initial
+    """The derivative of a reduction that is written out. `reduced` takes the operands, the initial
     values, and these in the shape of the result."""
     count = len(primals) // 2
 
@@ -470,13 +470,13 @@ def reduce_window_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[A
 
 
 def pad_config(params: dict[str, Any]) -> list[tuple[int, int, int]]:
-    """Returns the padding and dilation of a windowed reduction, as `pad` takes it."""
+    """The padding and dilation of a windowed reduction, as `pad` takes it."""
     pairs = zip(params["padding"], params["base_dilation"], strict=True)
     return [(low, high, apart - 1) for (low, high), apart in pairs]
 
 
 def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any]) -> list[Any]:
-    """Returns for each position in a window, in order, the elements of all windows there."""
+    """For each position in a window, in order, the elements of all windows there."""
     steps, spread = params["window_strides"], params["window_dilation"]
     found = []
     for place in np.ndindex(*params["window_dimensions"]):
@@ -492,8 +492,8 @@ def reduce_window_by_fold(
 ) -> list[Any]:
     """Writes the windowed reduction out, one element of the window after the other.
 
-    `starts` are the initial values in the shape of the result; padding counts for nothing, as in an
-    executable, also where an initial value is no identity.
+    `starts` are the initial values in the shape of the result. Padding counts for nothing, as in an
+    executable, even if an initial value is not the identity.
     """
     config = pad_config(params)
     shape = type_of(starts[0]).shape

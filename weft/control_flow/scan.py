@@ -14,7 +14,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.base.marked_lists import Flags, marked, partition, spread, unmarked
-from weft.control_flow.body_tracing import close_carry, permuted, run_as_one
+from weft.control_flow.body_tracing import close_carry, permute_jaxpr, run_as_one
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import (
     Loop,
@@ -124,7 +124,7 @@ def scan_runs(eqn: Equation) -> InnerPrograms:
 
 
 def scan_hoist(params: Params) -> Hoisted | None:
-    """Casts constants and scanned arrays instead of what stands for them in the body."""
+    """Casts constants and scanned arrays instead of their inputs in the body."""
     jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(jaxpr.inputs)
     found = hoist_casts([jaxpr], (True,) * len(consts) + (False,) * len(carry) + (True,) * len(xs))
@@ -133,7 +133,7 @@ def scan_hoist(params: Params) -> Hoisted | None:
     is_const = [cast.operand < len(consts) for cast in found.operands]
     of_consts, others = partition(is_const, range(len(is_const)))
     inner = loop.with_counts(len(of_consts), len(carry))
-    body = permuted(found.jaxprs[0], [*of_consts, *others])
+    body = permute_jaxpr(found.jaxprs[0], [*of_consts, *others])
     return [found.operands[i] for i in (*of_consts, *others)], inner.params(body)
 
 
@@ -144,8 +144,8 @@ def close_flags(
     derive: Callable[[Jaxpr, Flags, Flags], Made],
     marks: Callable[[Made], Sequence[bool]],
 ) -> tuple[Flags, Made]:
-    """Returns the flags of operands, with those of carried values that follow (see `fixpoint`), and
-    the result of `derive` for the body and these flags of its inputs and results."""
+    """The flags of operands, with those of carried values that follow (see `fixpoint`), and the
+    result of `derive` for the body and the flags of its inputs and results."""
     consts, carry, xs = loop.split(flags)
     no_ys = (False,) * (len(jaxpr.outputs) - loop.num_carry)
 
@@ -165,7 +165,7 @@ def scan_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     (consts_t, carry_t, xs_t), _ = loop.partition(nonzero, tangents)
     inner = loop.with_counts(len(consts) + len(consts_t), len(carry) + len(carry_t))
     outs = bind_scan(
-        interleaved(program, loop, nonzero, marks),
+        interleave_tangents(program, loop, nonzero, marks),
         inner,
         [*consts, *consts_t],
         [*carry, *map(instantiate, carry_t)],
@@ -177,9 +177,9 @@ def scan_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
     return results, merge_zeros(marks, [*outs[n:k], *outs[ys:]], [type_of(x) for x in results])
 
 
-def interleaved(program: Jaxpr, loop: Loop, nonzero: Flags, marks: Flags) -> Jaxpr:
-    """Reorders a jaxpr of (inputs, tangents) to (results, tangents): each kind's tangents follow it
-    (constants, carried values, scanned arrays; carried values, stacked values)."""
+def interleave_tangents(program: Jaxpr, loop: Loop, nonzero: Flags, marks: Flags) -> Jaxpr:
+    """Reorders a jaxpr of (inputs, tangents) to (results, tangents): the tangents of each kind
+    follow it (constants, carried values, scanned arrays; carried values, stacked values)."""
     n, m, k = len(nonzero), len(marks), loop.num_carry
     of_consts, of_carry, _ = loop.split(nonzero)
     tangents = loop.with_counts(sum(of_consts), sum(of_carry)).split(range(n, n + sum(nonzero)))
@@ -187,7 +187,7 @@ def interleaved(program: Jaxpr, loop: Loop, nonzero: Flags, marks: Flags) -> Jax
     inputs = [i for pair in pairs for part in pair for i in part]
     ys = m + sum(marks[:k])
     outputs = [*range(k), *range(m, ys), *range(k, m), *range(ys, m + sum(marks))]
-    return permuted(program, inputs, outputs)
+    return permute_jaxpr(program, inputs, outputs)
 
 
 def scan_linearize(primals: Values, tangents: Values, **params: Any) -> Derived:
@@ -218,8 +218,8 @@ def first_loop(plan: ResidualPlan, loop: Loop, parts: Parts) -> tuple[list[Any],
 
 
 def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Flags, Flags]:
-    """Returns the residual plan of the linearized body, the body of the linear loop, and which
-    operands and which results have tangents."""
+    """The residual plan of the linearized body, the body of the linear loop, and which operands and
+    results have tangents."""
     nonzero, split = close_flags(
         jaxpr, loop, start, linearize_jaxpr, lambda split: split.nonzero_out
     )
@@ -231,8 +231,8 @@ def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Fl
 
 
 def split_known(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Any, Flags]:
-    """Splits the body by which operands are unknown: returns the parts, the residual plan of the
-    known part, and which operands are unknown then."""
+    """Splits the body by which operands are unknown. Returns the parts, the known part's residual
+    plan, and which operands are unknown then."""
     unknown, split = close_flags(
         jaxpr, loop, start, partial_eval_jaxpr, lambda split: split.unknown_out
     )
@@ -269,7 +269,7 @@ def scan_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
 
 
 def linear_carry(jaxpr: Jaxpr, loop: Loop, linear: Flags) -> Flags:
-    """Returns which carried values depend on a linear operand."""
+    """Which carried values depend on a linear operand."""
     consts, carry, xs = loop.split(linear)
 
     def depending(carried: Flags) -> list[bool]:
@@ -303,8 +303,8 @@ def scan_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[An
 
 
 def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Loop) -> list[Any]:
-    """Transposes a loop all of whose carried values are linear. An initial value that is known
-    (zeros, where a tangent begins in the loop) gets no cotangent."""
+    """Transposes a loop all of whose carried values are linear. A known initial value (zeros, where
+    a tangent begins in the loop) gets no cotangent."""
     consts, carry, xs = operands
     of_consts, known_consts = known_operands(consts)
     of_carry, _ = known_operands(carry)
@@ -337,16 +337,19 @@ def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Lo
 
 
 def in_dtype(x: Any, of: ArrayType) -> Any:
-    """The value in the dtype of a type, in which it may be already."""
+    """The value in the dtype of a type."""
     return x if type_of(x).dtype == of.dtype else convert_element_type(x, of.dtype, of.weak_type)
 
 
 def transposed_body(
     jaxpr: Jaxpr, loop: Loop, of_consts: Flags, of_xs: Flags, start: Flags, nonzero_ys: Flags
 ) -> tuple[Jaxpr, Flags, tuple[Flags, Flags]]:
-    """Returns the body of the transposed loop; which carried values have cotangents; which linear
-    constants and scanned arrays get one. The loop carries the cotangents of carried values and the
-    sums so far of those of linear constants."""
+    """The body of the transposed loop; which carried values have cotangents; which linear constants
+    and scanned arrays get one.
+
+    The loop carries the cotangents of carried values and the sums so far of those of linear
+    constants.
+    """
     linear = (*of_consts, *(True,) * loop.num_carry, *of_xs)
     a, b = sum(of_consts), sum(of_consts) + loop.num_carry
 
@@ -419,14 +422,13 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     reads = (*reads[:m], *carried, *reads[m + n :])
     if all(kept) and all(reads) and len(smaller.eqns) == len(jaxpr.eqns):
         return [True] * len(eqn.inputs), eqn
-    body = permuted(smaller, marked(reads, range(len(reads))))
+    body = permute_jaxpr(smaller, marked(reads, range(len(reads))))
     params = loop.with_counts(sum(reads[:m]), sum(carried)).params(body)
     return smaller_equation(eqn, reads, kept, params)
 
 
 def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """Constants are read at every step, scanned arrays element by element; carried and stacked
-    values exist as a whole."""
+    """Constants are read at every step, scanned arrays by element, others as a whole."""
     jaxpr, loop = Loop.of(eqn.params)
     found = inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs])
     consts, _, xs = loop.split(found)

@@ -61,7 +61,7 @@ def scatter_apply(
     given = (scatter_indices, dimension_numbers)
     # What is dropped by the scatter is clipped here: that value is not used.
     how = flags | {"mode": GatherScatterMode.CLIP, "dimension_numbers": dimension_numbers}
-    values = applied(func, gather_at(operand, scatter_indices, shape, **how))
+    values = apply_in_dtype(func, gather_at(operand, scatter_indices, shape, **how))
     most = prod(type_of(scatter_indices).shape[:-1])
     if most > 1 and not unique_indices:
         ones = full(shape, 1, np.int32)
@@ -71,7 +71,7 @@ def scatter_apply(
         def again(i: Any, values: Any) -> Any:
             more = lt(i, times)
             # No derivative of the others passes through `func`, where it might be infinite.
-            new = applied(func, select(more, values, stop_gradient(values)))
+            new = apply_in_dtype(func, select(more, values, stop_gradient(values)))
             return select(more, new, values)
 
         def step(i: Any, values: Any) -> Any:
@@ -82,6 +82,6 @@ def scatter_apply(
     return scatter(operand, scatter_indices, values, dimension_numbers, **flags)
 
 
-def applied(func: Callable[[Any], Any], values: Any) -> Any:
+def apply_in_dtype(func: Callable[[Any], Any], values: Any) -> Any:
     """The function of the values, in their dtype."""
     return convert_element_type(func(values), type_of(values).dtype)

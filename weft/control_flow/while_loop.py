@@ -21,7 +21,7 @@ from weft.control_flow.body_tracing import (
     LoopWithReferences,
     check_carry_structure,
     close_carry,
-    permuted,
+    permute_jaxpr,
     run_as_one,
     trace_body,
     trace_loop_body,
@@ -29,9 +29,9 @@ from weft.control_flow.body_tracing import (
 from weft.control_flow.in_python import in_python, run_while
 from weft.control_flow.loop_parts import fixpoint, is_mapped, moved_to_front
 from weft.control_flow.loops import typed_leaves
-from weft.control_flow.mapped_choice import one_by_one, select_rows
+from weft.control_flow.mapped_choice import map_in_order, select_rows
 from weft.control_flow.program_primitive import ProgramPrimitive
-from weft.control_flow.progress import ProgressArgument, counted, teller_of
+from weft.control_flow.progress import ProgressArgument, count_steps, teller_of
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
@@ -133,7 +133,7 @@ def while_loop(
     teller = teller_of("while_loop", body_fun, progress)
     if teller is not None:
         typed_leaves("while_loop", function_name(body_fun), "init_val", init_val)
-        steps, result = while_loop(*counted(teller, cond_fun, body_fun, init_val))
+        steps, result = while_loop(*count_steps(teller, cond_fun, body_fun, init_val))
         teller.end(steps)
         return result
     if in_python():
@@ -166,8 +166,8 @@ def run_while_loop(
 def _test_with_references(
     name: str, condition: TracedBody, body: LoopWithReferences
 ) -> tuple[Jaxpr, list[Any]]:
-    """Returns the condition without references, which takes the arrays that the loop carries, and
-    what it closes over besides."""
+    """The condition without references, which takes the arrays that the loop carries, and its other
+    closed-over values."""
     if not body.refs and not has_references(condition.consts):
         return condition.jaxpr, condition.consts
     found = discharge(condition.jaxpr)
@@ -267,8 +267,8 @@ def while_type(*types: ArrayType, **params: Any) -> list[ArrayType]:
 
 
 def while_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """Gives body and condition the operands' types. Where devices take different numbers of steps,
-    because the condition varies, everything that the loop carries varies with it."""
+    """Gives body and condition the operands' types. A condition that varies makes everything that
+    the loop carries vary: devices take different numbers of steps."""
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts([t.varying for t in types], params)
     while True:
@@ -300,7 +300,7 @@ def while_runs(eqn: Equation) -> InnerPrograms:
 
 
 def while_hoist(params: Params) -> Hoisted | None:
-    """Casts constants of the body instead of what stands for them in it."""
+    """Casts constants of the body instead of their inputs in it."""
     body, n, k = params["body_jaxpr"], params["cond_nconsts"], params["body_nconsts"]
     found = hoist_casts([body], (True,) * k + (False,) * len(body.outputs))
     if found is None:
@@ -308,7 +308,7 @@ def while_hoist(params: Params) -> Hoisted | None:
     is_const = [cast.operand < k for cast in found.operands]
     of_consts, carry = partition(is_const, range(len(is_const)))
     fixed = {
-        "body_jaxpr": permuted(found.jaxprs[0], [*of_consts, *carry]),
+        "body_jaxpr": permute_jaxpr(found.jaxprs[0], [*of_consts, *carry]),
         "body_nconsts": len(of_consts),
     }
     casts = [found.operands[i] for i in (*of_consts, *carry)]
@@ -317,8 +317,8 @@ def while_hoist(params: Params) -> Hoisted | None:
 
 
 def tangent_loop(primals: Values, tangents: Values, params: Params) -> tuple[list[Any], Flags]:
-    """Runs the loop that carries tangents beside the values; returns its results and tangents, and
-    which values have them. Only values that the condition alone reads need no tangent."""
+    """Runs the loop that carries tangents beside the values. Returns its results and tangents, and
+    which values have them; those that the condition alone reads need none."""
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     cond_consts, body_consts, carry = parts(primals, params)
     _, consts_t, carry_t = parts(tangents, params)
@@ -331,7 +331,7 @@ def tangent_loop(primals: Values, tangents: Values, params: Params) -> tuple[lis
     )
     a, b, c = len(body_consts), len(carry), sum(of_consts)
     order = [*range(a), *range(a + b, a + b + c), *range(a, a + b)]
-    program = permuted(program, [*order, *range(a + b + c, len(program.inputs))])
+    program = permute_jaxpr(program, [*order, *range(a + b + c, len(program.inputs))])
     test = with_unused(condition, [v.type for v in program.inputs[a + c + b :]])
     moving = map(instantiate, marked(carried, carry_t))
     outs = bind_while(test, program, cond_consts, [*body_consts, *given], [*carry, *moving])
@@ -339,7 +339,7 @@ def tangent_loop(primals: Values, tangents: Values, params: Params) -> tuple[lis
 
 
 def with_unused(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
-    """Returns the jaxpr with further inputs that it does not read."""
+    """The jaxpr with further inputs that it does not read."""
 
     def make() -> Jaxpr:
         return Jaxpr([*jaxpr.inputs, *map(Var, types)], jaxpr.eqns, jaxpr.outputs, 0, jaxpr.name)
@@ -409,7 +409,7 @@ def while_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mappe
     test, (test_dim,) = vmap_jaxpr(condition, axis, (*of_cond, *in_dims(carried)))
     if test_dim is not None:
         if condition.effects or body.effects:
-            return one_by_one(axis, args, dims, partial(while_p.bind, **params), "while")
+            return map_in_order(axis, args, dims, partial(while_p.bind, **params), "while")
         # Elements stop at different times, so all that a step changes differs between them.
         steps = zip(body.inputs[len(body_consts) :], body.outputs, is_mapped(of_carry), strict=True)
         carried = tuple(flag or after is not before for before, after, flag in steps)
@@ -418,13 +418,13 @@ def while_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mappe
     carry = moved_to_front(carried, carry, of_carry, axis)
     if test_dim is not None:
         body_consts = [*cond_consts, *body_consts]
-        test, mapped = selecting(test, mapped, len(cond_consts))
+        test, mapped = select_running(test, mapped, len(cond_consts))
     return bind_while(test, mapped, cond_consts, body_consts, carry), in_dims(carried)
 
 
-def selecting(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr]:
-    """Returns condition and body of a loop over all elements, which goes on while any of them does
-    and changes only those. The body takes the constants of the condition before its own."""
+def select_running(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, Jaxpr]:
+    """Condition and body of a loop over all elements, which goes on while any of them does and
+    changes only those. The body takes the condition's constants before its own."""
 
     def make() -> tuple[Jaxpr, Jaxpr]:
         n, m = cond_nconsts, len(body.inputs) - len(body.outputs)
@@ -492,8 +492,8 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
     # Values that are carried only for the loop itself have results that are not read.
     outputs = [v if use else Var(v.type) for v, use in zip(eqn.outputs, used, strict=True)]
     params = {
-        "cond_jaxpr": permuted(test, marked(keep_test, range(len(keep_test)))),
-        "body_jaxpr": permuted(smaller, marked(keep_body, range(len(keep_body)))),
+        "cond_jaxpr": permute_jaxpr(test, marked(keep_test, range(len(keep_test)))),
+        "body_jaxpr": permute_jaxpr(smaller, marked(keep_body, range(len(keep_body)))),
         "cond_nconsts": sum(keep_test[:a]),
         "body_nconsts": sum(keep_body[:b]),
     }

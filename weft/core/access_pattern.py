@@ -57,8 +57,8 @@ class Read(NamedTuple):
     source: Any = None
 
     def along(self, dims: Sequence[int]) -> Read:
-        """The read of an operand whose dimension `dims[i]` is dimension i of what is read here;
-        dimensions that the operand lacks are -1."""
+        """The read of an operand whose dimension `dims[i]` is dimension i of this one; dimensions
+        that the operand lacks are -1."""
         walk = [
             s if s.dim < 0 else s._replace(dim=dims[s.dim])
             for s in self.walk
@@ -158,7 +158,7 @@ def regrouped(walk: Sequence[Step], shape: Sequence[int], other: Sequence[int]) 
 
 
 def _groups(shape: Sequence[int], other: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The smallest groups of neighbouring dimensions that hold the same elements in both shapes."""
+    """The smallest groups of neighbouring dimensions with the same elements in both shapes."""
     groups = []
     i = j = 0
     while i < len(shape) and j < len(other):
@@ -182,7 +182,7 @@ def _groups(shape: Sequence[int], other: Sequence[int]) -> list[tuple[list[int],
 
 
 def _over(extent: int, step: int, dims: Sequence[tuple[int, int]]) -> list[Step]:
-    """A loop of every `step`-th element of some dimensions, as loops over the dimensions."""
+    """A loop over every `step`-th element of some dimensions, as loops over the dimensions."""
     found: list[Step] = []
     stride = 1
     for i, (dim, length) in enumerate(reversed(dims)):

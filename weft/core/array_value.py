@@ -135,7 +135,7 @@ def register_array_value(cls: C) -> C:
 
 
 def _learn(cls: type) -> Callable[[Any], Any]:
-    """Registers a class with the method `__jax_array__`, as classes written for JAX have it."""
+    """Registers a class written for JAX, with the method `__jax_array__`."""
     array_values.add(cls)
     values_of_class[cls] = array_of_value
     return array_of_value
@@ -145,15 +145,15 @@ learn_class.append(_learn)
 
 
 def array_of_value(value: Any) -> Any:
-    """The array that a value of a registered class stands for; any other value as it is.
+    """The array of a value of a registered class; any other value as it is.
 
-    Raises ArrayProtocolError, naming the class, where `__weft_array__` returns what is no array.
+    Raises ArrayProtocolError, naming the class, if `__weft_array__` returns no array.
     """
     return _asked(value) if type(value) in array_values else value
 
 
 def as_operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operands of a primitive; values that stand for an array are replaced by it."""
+    """The operands of a primitive, with arrays in place of the values of such classes."""
     if array_values.isdisjoint(map(type, args)):
         return args
     return tuple([array_of_value(value) for value in args])

@@ -206,8 +206,8 @@ def over_mesh_in_force(spec: PartitionSpec, operation: str) -> NamedSharding:
 
 
 def on_devices_in_force(sharding: NamedSharding) -> NamedSharding:
-    """A sharding over the axes of the mesh in force (`get_abstract_mesh()`) as one over its
-    devices; any other as it is."""
+    """A sharding over the axes of the mesh in force (`get_abstract_mesh()`) over its devices; any
+    other as it is."""
     mesh = mesh_in_force()
     if mesh is None or mesh is sharding.mesh or mesh.abstract_mesh is not sharding.mesh:
         return sharding

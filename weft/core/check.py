@@ -91,7 +91,7 @@ def operands_do_not_fit(
     what: str = "the program",
     more: str = "",
 ) -> JaxprError:
-    """The error for operands of other types than a jaxpr's inputs; `more` ends its `wanted`."""
+    """The error for operands that do not fit a jaxpr's inputs; `more` ends `wanted`."""
     message = f"{title}: the operands do not fit {what}"
     got = ", ".join(map(str, types))
     return JaxprError(message, got=got, wanted=", ".join(map(str, wanted)) + more)
@@ -126,7 +126,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
 
 
 def _check_program(jaxpr: Jaxpr, seen: set[Jaxpr]) -> None:
-    """Checks a jaxpr unless it was `seen`: nested ones may be shared many times over."""
+    """Checks a jaxpr unless it was `seen`: nested ones may be shared."""
     if jaxpr in seen:
         return
     seen.add(jaxpr)

@@ -540,8 +540,8 @@ def _names() -> Iterator[str]:
 
 
 class Writer:
-    """Writes jaxprs as text, or for another form the pieces of one: it names variables in the order
-    in which `binder` meets them."""
+    """Writes jaxprs as text, or the pieces of one for another form. Variables get names in the
+    order in which `binder` meets them."""
 
     def __init__(self, show_source: bool = False) -> None:
         self.names: dict[Var, str] = {}
@@ -598,7 +598,7 @@ class Writer:
         return text
 
     def head(self, jaxpr: Jaxpr) -> str:
-        """The inputs of a jaxpr: what stands before its equations."""
+        """The inputs of a jaxpr, written before its equations."""
         consts = " ".join(self.binder(var) for var in jaxpr.inputs[: jaxpr.num_consts])
         inputs = " ".join(self.binder(var) for var in jaxpr.inputs[jaxpr.num_consts :])
         return (
@@ -606,7 +606,7 @@ class Writer:
         ) + ". let"
 
     def results(self, jaxpr: Jaxpr) -> str:
-        """The results of a jaxpr: what stands after its equations."""
+        """The results of a jaxpr, written after its equations."""
         outs = ", ".join(self.atom(atom) for atom in jaxpr.outputs)
         return f"in ({outs},) }}" if len(jaxpr.outputs) == 1 else f"in ({outs}) }}"
 

@@ -22,7 +22,7 @@ _AT_ONCE = 32
 class _Target:
     """An object whose referrers are looked up, on the way from the value to a name.
 
-    It has slots, because the collector would list an instance dictionary as one more referrer.
+    It has slots: the collector would list an instance dictionary as one more referrer.
     """
 
     __slots__ = ("before", "depth", "holds", "item")
@@ -35,8 +35,8 @@ class _Target:
 
 
 def leak_report(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
-    """At most `limit` phrases that name the referrers of a value, the nearest first; containers
-    are followed `depth` deep."""
+    """At most `limit` phrases that name a value's referrers, the nearest first, through containers
+    up to `depth` deep."""
     found: list[str] = []
     level = [_Target(value, None, "", depth)]
     while level and len(found) < limit:
@@ -48,7 +48,7 @@ def leak_report(value: Any, limit: int = 2, depth: int = 2) -> list[str]:
 
 
 def _ask(level: list[_Target]) -> list[str | _Target]:
-    """One walk for all targets. Its lists are freed before the next one, which would find them."""
+    """One walk for all targets. Its lists are freed before the next, which would find them."""
     referrers: dict[int, list[Any]] = {id(target.item): [] for target in level}
     for referrer in gc.get_referrers(*(target.item for target in level)):
         if not isinstance(referrer, (FrameType, _Target)):
@@ -58,7 +58,7 @@ def _ask(level: list[_Target]) -> list[str | _Target]:
 
 
 def _steps(target: _Target, referrers: list[Any]) -> Iterator[str | _Target]:
-    """Names for the target, and the targets to look up next where its referrers have none."""
+    """Names for the target, or the targets to look up next."""
     held, before, depth = target.item, target.before, target.depth
     if isinstance(held, CellType):
         for referrer in referrers:
@@ -95,7 +95,7 @@ def _names_of_referrers(
 
 
 def _attributes(owner: Any) -> Any:
-    """An object's attributes, without running code of its class."""
+    """An object's attributes, without running its class's code."""
     try:
         return object.__getattribute__(owner, "__dict__")
     except AttributeError:

@@ -60,15 +60,15 @@ def _reflected(name: str) -> Any:
 
 
 def _forwarding(method: F) -> F:
-    """A method that calls the implementation of its name with the arguments as they were passed.
+    """A method that calls the implementation of its name with its own arguments.
 
-    The function decorated states the signature, which both share, and the meaning.
+    The decorated function states the signature and the meaning.
     """
     return _alike(method.__name__, method, method.__doc__ or "")
 
 
 def _alike(name: str, method: F, doc: str) -> F:
-    """The method for the implementation of a name that takes the arguments of another one."""
+    """The method for the implementation of a name, with another one's arguments."""
 
     @functools.wraps(method)
     def forwarding(self: Any, /, *args: Any, **named: Any) -> Any:

@@ -32,7 +32,7 @@ def _plain(type: ArrayType) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as messages show it: its type, where it has one."""
+    """The type of a value, or the value, for messages."""
     if value is None:
         return "None"
     if isinstance(value, (Zero, LinearOperand)):
@@ -116,7 +116,7 @@ def _array_or_zero(rule: NamedRule, value: Any, what: str, wanted: ArrayType) ->
 def _result_types(
     rule: NamedRule, types: Sequence[ArrayType], params: dict[str, Any]
 ) -> Sequence[ArrayType] | None:
-    """The types of the results, where they depend on types and parameters only; else None."""
+    """The types of the results if they depend on types and parameters alone, else None."""
     primitive = rule.primitive
     if not primitive.memoise or primitive not in rules.type_rule:
         return None
@@ -154,7 +154,7 @@ def _check_impl(rule: NamedRule, found: Any, /, *args: Any, **params: Any) -> An
 def _check_jvp(
     rule: NamedRule, found: Any, primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any
 ) -> tuple[Any, Any]:
-    """Results, tangents of their tangent types, and no result that is computed from tangents."""
+    """Results, and tangents of their tangent types; no result computed from tangents."""
     results, result_tangents = _pair(rule, found, "tangent")
     wanted = _result_types(rule, [type_of(x) for x in primals], params)
     outs = _several(rule, results, "result", None if wanted is None else len(wanted))
@@ -210,7 +210,7 @@ def _check_vmap(
     /,
     **params: Any,
 ) -> tuple[Any, Any]:
-    """Results that are mapped where the rule says, with the elements that they must have."""
+    """Results mapped at the rule's dimensions, with the right elements."""
     results, result_dims = _pair(rule, found, "dim")
     elements = [_element(type_of(x), dim) for x, dim in zip(args, dims, strict=True)]
     wanted = _result_types(rule, elements, params)
@@ -299,9 +299,9 @@ def _check_partial_eval(
 def _check_split(
     rule: NamedRule, eqn: Equation, found: SplitEquation, marks: Sequence[bool]
 ) -> None:
-    """Raises JaxprError unless both parts together bind what the equation binds, each its own.
+    """Raises JaxprError unless the parts bind what the equation binds, each its own.
 
-    A part may bind more: a loop that needs known values at every step computes them again.
+    A part may bind more: a loop that needs known values at every step recomputes them.
     """
     later = sum(marks)
     parts = (

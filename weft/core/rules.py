@@ -58,7 +58,7 @@ Hoisted = tuple[Sequence[CastOperand], Params]
 
 @dataclasses.dataclass(eq=False, repr=False, slots=True)
 class NamedRule:
-    """A rule with its kind, its primitive and the line of its function, for messages.
+    """A rule with its kind, its primitive and its function's line, for messages.
 
     own: it is one of weft's, whose exceptions need no note.
     """
@@ -193,7 +193,7 @@ class Table(dict[Any, Rule]):
         return rule
 
     def _make_room(self, primitive: Any, rule: Rule) -> None:
-        """Raises for anything that is not a rule or a second one; a derived one may be replaced."""
+        """Raises for anything that is not a rule, or a second one; a derived one is replaced."""
         if not callable(rule) or isinstance(primitive, str):
             raise no_rule(self, primitive, rule)
         if primitive in self:
@@ -221,7 +221,7 @@ def register_from_outside(
     table: Table, primitive: Any, rule: Rule, wrap: Callable[[Any, Rule], Rule] | None = None
 ) -> Rule:
     """Registers a rule from outside of weft. The calls, exceptions and results of a rule of a
-    checked kind are always checked, or by what `wrap` puts around it.
+    checked kind are always checked, or handled by `wrap`.
 
     Raises WeftValueError for a primitive that is never asked for a rule of this kind.
     """
@@ -248,7 +248,7 @@ def _checked(named: NamedRule) -> Rule:
 
 
 def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
-    """The error for a rule that is not a function, or that is registered for no primitive."""
+    """The error for a rule that is not a function, or of no primitive."""
     wrong = primitive if callable(rule) else rule
     message = f"a {table.kind} rule is a function, registered for a primitive"
     got = f"{wrong!r:.100} of class {type(wrong).__name__}"
@@ -290,14 +290,14 @@ _AD, _PARTIAL, _LAYOUTS, _MLIR, _BATCHING = (
 )
 
 
-def _in_matrix(
+def _column_table(
     kind: str, register_with: str, called_with: str, column: str = "", **more: Any
 ) -> Table:
-    """A table of checked rules with a column in that page, headed by the kind if not otherwise."""
+    """A table of checked rules, with a column of that page under `column` or the kind."""
     return Table(kind, register_with, called_with, column=column or kind, checked=True, **more)
 
 
-type_rule = _in_matrix("type", "primitive.def_abstract_eval(rule)", "*types")
+type_rule = _column_table("type", "primitive.def_abstract_eval(rule)", "*types")
 # Checked by `define.checked_lowering`, which checks the module around the rule as well.
 lower = Table(
     "lowering",
@@ -307,24 +307,24 @@ lower = Table(
     sourced=True,
 )
 # Evaluates in Python; only primitives that are not compiled have one.
-impl = _in_matrix("evaluation", "primitive.def_impl(function)", "*operands", default="compiled")
+impl = _column_table("evaluation", "primitive.def_impl(function)", "*operands", default="compiled")
 _DERIVATIVE = "primals, tangents, /"
-jvp = _in_matrix("jvp", f"{_AD}_jvp(primitive, rule)", _DERIVATIVE)
-linearize = _in_matrix(
+jvp = _column_table("jvp", f"{_AD}_jvp(primitive, rule)", _DERIVATIVE)
+linearize = _column_table(
     "linearize", f"{_AD}_linearize(primitive, rule)", _DERIVATIVE, default="the jvp rule"
 )
-transpose = _in_matrix(
+transpose = _column_table(
     "transpose",
     f"{_AD}_transpose(primitive, rule)",
     "cotangent, /, *operands",
     instead="; or where it is not linear, transpose weft.linearize(f, x)[1]",
 )
-vmap = _in_matrix("vmap", f"{_BATCHING}_vmap(primitive, rule)", "axis_data, operands, dims, /")
+vmap = _column_table("vmap", f"{_BATCHING}_vmap(primitive, rule)", "axis_data, operands, dims, /")
 _OF_EQUATION: dict[str, Any] = {"default": "default", "sourced": True}
-partial_eval = _in_matrix(
+partial_eval = _column_table(
     "partial evaluation", f"{_PARTIAL}(primitive, rule)", "equation, unknown", **_OF_EQUATION
 )
-dce = _in_matrix(
+dce = _column_table(
     "dead-code elimination",
     f"{_PARTIAL}_dce(primitive, rule)",
     "equation, used",

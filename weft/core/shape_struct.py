@@ -161,9 +161,9 @@ class ShapeDtypeStruct(Typed):
 
 
 def described_type(value: Any) -> ArrayType:
-    """The type of an array, of a number, or of a value that has the `shape` and `dtype` of one.
+    """The type of an array, of a number, or of a value with a `shape` and `dtype`.
 
-    What only describes an array is as wide as dtypes may be under the dtype rule.
+    A mere description has the width that the dtype rule allows.
     """
     try:
         found = type_of(user_value(value))
@@ -200,7 +200,7 @@ def _checked_type(shape: Any, dtype: Any, weak_type: bool) -> ArrayType:
 
 
 def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
-    """The sharding and the layout of what a user gave as the sharding."""
+    """The sharding and the layout of a user's `sharding` argument."""
     layout: Any = None
     if isinstance(given, Format):
         given, layout = given.sharding, given.layout

@@ -49,7 +49,7 @@ emits_jaxprs: set[Any] = set()
 
 
 def register_content(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None:
-    """Makes objects of a class, in parameters, count by the parts that `parts` returns."""
+    """Compares parameters of a class by the parts that `parts` returns."""
     _contents[cls] = parts
 
 
@@ -61,11 +61,11 @@ def register_content(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None
 
 
 def content_of(jaxpr: Jaxpr, lines: bool = True) -> tuple[Any, ...]:
-    """The content of a jaxpr as a tuple, which equals that of another one where both are the same.
-    Without `lines` the source lines may differ.
+    """The content of a jaxpr as a tuple, equal for jaxprs that compute the same. Without `lines`
+    the source lines may differ.
 
-    Variables count by the order in which they are bound. The length of a list precedes its items,
-    so that no item can be taken for one of the next list.
+    Variables count by the order in which they are bound. Each list follows its length, so that no
+    item can be taken for one of the next list.
     """
     numbers: dict[Any, int] = {}
     # Rules read settings when a derivative is taken, which is memoized on the shared jaxpr.
@@ -107,7 +107,7 @@ def _literal(atom: Literal, lines: bool) -> tuple[Any, ...]:
 
 
 def _content(value: Any, lines: bool) -> Any:
-    """The content of a parameter, or its identity where its class is not known to be a value."""
+    """The content of a parameter, or its identity if its class is not known as a value's."""
     cls: Any = type(value)
     if cls in _ATOMS:
         return cls, value
@@ -177,8 +177,7 @@ def _holds_closures(jaxpr: Jaxpr, content: Any, lines: bool) -> bool:
 
 
 def _fields_alone(cls: Any, value: Any) -> list[str] | None:
-    """The fields of an object that consists of them: one of a frozen dataclass that compares by
-    them."""
+    """The fields of a frozen dataclass that compares by them and has no more; else None."""
     own = vars(cls).get("__dataclass_params__")
     if own is None or not (own.frozen and own.eq):
         return None
@@ -188,7 +187,7 @@ def _fields_alone(cls: Any, value: Any) -> list[str] | None:
 
 
 def _has_no_more(value: Any, names: Sequence[str]) -> bool:
-    """Whether an object has no attributes of its own but these."""
+    """Whether an object has no other attributes than these."""
     slots = [slot for cls in type(value).__mro__ for slot in _slots(cls)]
     return {*getattr(value, "__dict__", ()), *slots} <= {*names, "__dict__", "__weakref__"}
 
@@ -199,8 +198,7 @@ def _slots(cls: type) -> Sequence[str]:
 
 
 def structure_parts(structure: Any) -> tuple[Any, ...] | None:
-    """The structure of a tree as a value: the classes of its nodes with their data, None for a
-    leaf."""
+    """A tree's structure as a value: the node classes with their data, None for a leaf."""
     node = structure.node_data()
     if node is None:
         return None
@@ -248,7 +246,7 @@ class SharedJaxprs:
         return found
 
     def _hold(self, jaxpr: Jaxpr) -> list[Jaxpr]:
-        """Holds a jaxpr as the most recently used one; returns those that are held no more."""
+        """Holds a jaxpr as the most recently used one; returns the dropped ones."""
         dropped: list[Jaxpr] = []
         if jaxpr in self._held:
             self._held.move_to_end(jaxpr)
@@ -263,7 +261,7 @@ class SharedJaxprs:
         return dropped
 
     def let_go(self, jaxpr: Jaxpr) -> None:
-        """Holds a jaxpr no more; it is found for as long as something else does."""
+        """Holds a jaxpr no more; others may keep it alive."""
         with self._lock:
             self._bytes -= self._held.pop(jaxpr, 0)
 
@@ -285,14 +283,13 @@ _CLOSURES = "holds closures"
 
 
 def shared(jaxpr: Jaxpr) -> Jaxpr:
-    """The first jaxpr that equals this one, with its source lines, or the jaxpr itself if it is the
-    first."""
+    """The first jaxpr equal to this one, with its source lines."""
     return _first(jaxpr, True)
 
 
 def program_alone(jaxpr: Jaxpr, lines: bool = False) -> Jaxpr:
-    """The first jaxpr that is the same to the compiler, which reads neither rules nor, unless
-    `lines` are wanted or results are looked at, source lines."""
+    """The first jaxpr that is the same to the compiler, which ignores rules and, unless `lines` are
+    wanted or results are checked, source lines."""
     alone = _without_rules(jaxpr)
     found = _first(alone, False)
     if lines or config.settings().looks_at_results:
@@ -315,8 +312,8 @@ def _first(jaxpr: Jaxpr, lines: bool) -> Jaxpr:
 
 
 def _without_rules(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr as the compiler reads it, without the rules of custom derivatives: each run of a
-    user's rule may differ, and programs that differ in nothing else are one."""
+    """The jaxpr as the compiler reads it, without the rules of custom derivatives: a rule differs
+    with each run, also where the programs are the same."""
 
     def make() -> Jaxpr | bool:
         eqns = []
@@ -337,12 +334,12 @@ def _without_rules(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def number_of(jaxpr: Jaxpr, lines: bool) -> int:
-    """A number of the content of a jaxpr, which no other content ever gets."""
+    """A number that only this content of a jaxpr has."""
     return _first(jaxpr, lines).memoize((_NUMBER, lines), lambda: next(_numbers))
 
 
 def forget_programs_of(jaxpr: Jaxpr) -> None:
-    """Drops what is memoized on a jaxpr and on the first one of its content."""
+    """Drops the memoized values of a jaxpr and of the first one of its content."""
     for one in (jaxpr, shared(jaxpr), program_alone(jaxpr)):
         _table.let_go(one)
         one.memo = {key: x for key, x in one.memo.items() if key[0] in (_FIRST, _NUMBER)}

@@ -117,10 +117,10 @@ _bottom: Trace
 
 
 def set_bottom(trace: Trace) -> None:
-    """Sets the trace that evaluates, which is current where no transformation is active.
+    """Sets the trace that evaluates, current outside of transformations.
 
-    Done at import, by the module of that trace and again by the one that checks its results.
-    Evaluating needs XLA, which `core` does not import.
+    Called at import, by the module of that trace and by the one that checks its results: evaluating
+    needs XLA, which `core` does not import.
     """
     global _bottom
     _bottom = trace
@@ -166,7 +166,7 @@ class using_trace:
 
 
 class running(using_trace):
-    """`with running(trace):` as `using_trace`, around the call that a trace is for: ends it."""
+    """`with running(trace):` as `using_trace`, and ends the trace."""
 
     __slots__ = ()
 

@@ -108,9 +108,8 @@ class SymbolicZero:
 
 
 class PositionalFunction(Generic[P, R]):
-    """A function whose calls, however written, become calls by position: keyword arguments and
-    defaults are resolved by its signature, so that a rule of the user's gets each argument at its
-    place."""
+    """A function that gets all arguments by position: keyword arguments and defaults are resolved
+    by its signature, for the user's rules."""
 
     kind: str
 
@@ -162,7 +161,7 @@ class PositionalFunction(Generic[P, R]):
         raise AttributeError(message, name=name, obj=self)
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Returns all arguments by position, defaults applied."""
+        """All arguments by position, defaults applied."""
         if self._signature is None or (len(args) == self._count and not kwargs):
             if kwargs:
                 raise self._unplaced(sorted(kwargs))
@@ -251,7 +250,7 @@ class CustomFunction(PositionalFunction[P, R]):
         return number % count
 
     def _split(self, full: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-        """Returns the argnums of the arguments without derivatives, and the other arguments."""
+        """The argnums of the arguments without derivatives, and the other arguments."""
         places = self._places
         if not places:
             return places, full
@@ -260,7 +259,7 @@ class CustomFunction(PositionalFunction[P, R]):
         return places, tuple([x for i, x in enumerate(full) if i not in places])
 
     def _rule(self, application: Application) -> Any:
-        """The rule of one application, for the primitive."""
+        """The rule of one application."""
         raise NotImplementedError(f"{type(self).__name__} does not define _rule")
 
     def _apply(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -301,8 +300,8 @@ class CustomFunction(PositionalFunction[P, R]):
     def _closing_over(
         self, leaves: Sequence[Any], in_tree: Any, places: tuple[int, ...]
     ) -> list[Callable[..., Any]]:
-        """Returns the function and its rules, which close over the references among the leaves of
-        the differentiable arguments, where they get None."""
+        """The function and its rules, which close over the references among the differentiable
+        arguments and get None there."""
         refs = tuple(leaf if type(leaf) is Ref else None for leaf in leaves)
 
         def given(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -322,7 +321,7 @@ class CustomFunction(PositionalFunction[P, R]):
     def _function_with(
         self, function: Callable[..., Any], arguments: Callable[[Sequence[Any]], Sequence[Any]]
     ) -> Callable[..., Any]:
-        """Returns a function that changes its positional arguments first."""
+        """A function that changes its positional arguments first."""
 
         def changed(*args: Any) -> Any:
             return function(*arguments(args))
@@ -331,8 +330,8 @@ class CustomFunction(PositionalFunction[P, R]):
         return changed
 
     def _rules_with(self, given: Any, by_position: Any) -> list[Callable[..., Any]]:
-        """Returns the rules with references put into their arguments: by `given` into a tuple of
-        the differentiable ones, by `by_position` into all."""
+        """The rules with references put into their arguments: by `given` into a tuple of the
+        differentiable ones, by `by_position` into all."""
         raise NotImplementedError(f"{type(self).__name__} does not define _rules_with")
 
     def _argument_name(self, number: int) -> str:
@@ -357,8 +356,8 @@ class CustomFunction(PositionalFunction[P, R]):
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether an argument or rule stays what it is: a number or name, or a library's function that
-    closes over nothing."""
+    """Whether an argument or rule never changes: a number, a name, or a library's function without
+    closed-over values."""
     if type(value) is FunctionType:
         return sources.is_internal(value.__code__.co_filename) and not value.__closure__
     return value is None or type(value) in (bool, int, float, str)
@@ -368,9 +367,9 @@ class Application:
     """One call of a function with custom derivatives under a transformation.
 
     Its operands are the traced values that it closes over (`captured` counts those that the
-    function reads, those that only rules read, and those in arguments without derivatives), and
-    then the leaves of the other arguments. `out_tree` and `out_types` are known once the function
-    or a rule has run.
+    function reads, those that only rules read, and those in arguments without derivatives), then
+    the leaves of the other arguments. `out_tree` and `out_types` are known once the function or a
+    rule has run.
     """
 
     def __init__(
@@ -407,9 +406,9 @@ class Application:
         self.captured = (len(closed), len(passive), len(given)) if self.tracers else ()
 
     def content(self) -> tuple[Any, ...]:
-        """What an application computes depends on, for `shared`. A rule runs again for each
-        derivative, and a user's may read what has changed since: its application is like no other.
-        Those of the library read their arguments and settings."""
+        """The content for `shared`. A rule runs again for each derivative, and a user's may read
+        values that have changed: its application is unique. Those of the library read their
+        arguments and settings."""
         if self.tracers or not all(map(_is_fixed, self._objects)):
             return (self.run,)
         out_types = None if self.out_types is None else tuple(self.out_types)
@@ -420,8 +419,8 @@ class Application:
         )  # fmt: skip
 
     def opened(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Returns the functions and the arguments without derivatives, in which operands replace
-        the values that they close over; and the other operands."""
+        """The functions and the arguments without derivatives, with operands in place of
+        closed-over values; and the other operands."""
         n, count = len(self.tracers), len(self.functions)
         objects = self._held.replaced(self._objects, operands[:n]) if n else self._objects
         return objects[:count], objects[count:], list(operands[n:])
@@ -434,7 +433,7 @@ class Application:
         return found
 
     def pair(self, found: Any, rule: str, second: str) -> Any:
-        """Returns `found`, the (result, `second`) of a rule. Raises WeftTypeError for no pair."""
+        """`found`, the (result, `second`) of a rule. Raises WeftTypeError for no pair."""
         if isinstance(found, (tuple, list)) and len(found) == 2:
             return found
         message = f"{self.what}: the {rule} rule returns no pair (result, {second})"
@@ -476,7 +475,7 @@ class Application:
             ) from None
 
     def results(self, out: Any, rule: str) -> list[Any]:
-        """Returns the leaves of a rule's result. Raises where it is not like the function's."""
+        """The leaves of a rule's result. Raises if it is not like the function's."""
         outs, out_tree = tree.flatten(out)
         if self.out_tree is not None and out_tree != self.out_tree:
             raise check_structure(
@@ -497,7 +496,7 @@ class Application:
         return outs
 
     def place(self, path: Any) -> str:
-        """Returns the name of a leaf of the differentiable arguments, for messages."""
+        """The name of a leaf of the differentiable arguments, for messages."""
         return f"{self.names[path[0].idx]}{tree.keystr(path[1:])}"
 
 
@@ -512,8 +511,8 @@ def check_structure(got: Any, wanted: Any, message: str, operation: str) -> Tree
 
 
 def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
-    """Returns a leaf of a rule's result in the wanted type; only Python numbers are converted, and
-    under JAX's rule for arguments every floating-point number.
+    """A leaf of a rule's result in the wanted type. Only Python numbers are converted, and under
+    JAX's rule for arguments every floating-point number.
 
     Raises ShapeError or DTypeError for a leaf of another shape or dtype.
     """
@@ -560,17 +559,17 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
 
 
 def is_float0(value: Any) -> bool:
-    """Returns whether `value` is an array of float0, the zero tangents of integers."""
+    """Whether `value` is an array of float0, the zero tangents of integers."""
     return isinstance(value, (np.ndarray, np.generic)) and value.dtype == dtypes.float0
 
 
 def array_of_zero(value: Any) -> Any:
-    """Returns an array of zeros for a `SymbolicZero`, any other value itself."""
+    """An array of zeros for a `SymbolicZero`, any other value itself."""
     return zeros(value._type) if type(value) is SymbolicZero else value
 
 
 def vector(value: Any) -> Any:
-    """Returns a tangent or cotangent as rules get it: a number as an array."""
+    """A tangent or cotangent for a rule: a number as an array."""
     if isinstance(value, (Array, Tracer, np.ndarray)):
         return value
     return broadcast_in_dim_p.bind(value, shape=(), broadcast_dimensions=())

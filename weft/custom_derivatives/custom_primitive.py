@@ -45,29 +45,30 @@ from weft.refs.discharge import has_references, pure_call, written_inside
 class Rule:
     """The derivative of an application with respect to its arguments.
 
-    Primals are all operands; tangents are those of the arguments, at least one of them no `Zero`.
+    Primals are all operands; tangents are those of the arguments, at least one of them not a
+    `Zero`.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
-        """Returns results and tangents, in forward mode."""
+        """Results and tangents, in forward mode."""
         raise NotImplementedError(f"{type(self).__name__} does not define jvp")
 
     def linearize(self, primals: Values, tangents: Values) -> Derived:
-        """Returns results and tangents, where operations on tangents are recorded."""
+        """Results and tangents, with operations on tangents recorded."""
         return self.jvp(primals, tangents)
 
     # Whether a tangent may differ among the elements of a map for which the result is the same.
     own_tangents = True
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
-        """Returns the rule of the mapped function, whose results are mapped along dimension 0."""
+        """The rule of the mapped function, whose results are mapped along dimension 0."""
         raise NotImplementedError(f"{type(self).__name__} does not define mapped")
 
     def after(self, count: int) -> Rule:
-        """Returns the rule of an application with `count` more operands in front."""
+        """The rule of an application with `count` more operands in front."""
         return LaterRule(self, count)
 
     def __repr__(self) -> str:
@@ -103,18 +104,18 @@ register_content(LaterRule, lambda rule: (rule.rule, rule.count))
 
 
 def counts(captured: tuple[int, ...]) -> tuple[int, int, int]:
-    """Returns the numbers of operands that the function closes over, that only rules close over,
-    and that are in arguments without derivatives."""
+    """The numbers of operands that the function closes over, that only rules close over, and that
+    are in arguments without derivatives."""
     return captured or (0, 0, 0)  # type: ignore[return-value]
 
 
 def body_of(params: dict[str, Any]) -> Callable[..., list[Any]]:
-    """Returns the function of an application, from operands to results."""
+    """The function of an application, from operands to results."""
     return params.get("function") or functools.partial(eval_jaxpr, params["jaxpr"], ())
 
 
-def again(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Applies the primitive, in whichever form it is, under the current trace."""
+def rebind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Rebinds the primitive."""
     if "function" in params:
         rest = {key: value for key, value in params.items() if key != "function"}
         return list(primitive.call(params["function"], *args, **rest))
@@ -122,17 +123,17 @@ def again(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
 
 
 def mapped_at_front(values: Sequence[Any], dims: Dims, axis: AxisData) -> list[Any]:
-    """Moves the mapped dimension of each value to the front; repeats values that are not mapped."""
+    """Moves the mapped dimension of each value to the front; repeats unmapped values."""
     return [move_dim(x, dim, 0, axis.size) for x, dim in zip(values, dims, strict=True)]
 
 
-def linearized(
+def jvp_by_linearize(
     function: Callable[..., Sequence[Any]], primals: Values, tangents: Values, name: str = ""
 ) -> Derived:
-    """Returns the results of `jvp_flat`, with tangents computed by a linear jaxpr.
+    """The results of `jvp_flat`, with tangents computed by a linear jaxpr.
 
-    A jvp rule run by `linearize` does not use `jvp_flat` for the derivative of a function: loops
-    and branches would then compute results and tangents in one, which cannot be transposed.
+    A jvp rule run by `linearize` does not use `jvp_flat`: loops and branches would compute results
+    and tangents together, which cannot be transposed.
     """
     active, given = nonzero_tangents(tangents)
     outs, found, linear = linearize_flat(function, primals, active, "linearize", name)
@@ -151,17 +152,17 @@ def custom_stepwise(
 
 
 def custom_stage(primitive: Primitive, args: Values, params: Params) -> tuple[Values, Params]:
-    """Records the function; further values that it closes over become operands in front."""
+    """Records the function; further closed-over values become operands in front."""
     if "function" not in params:
         return args, params
-    consts, params = recorded(primitive, [type_of(x) for x in args], params)
+    consts, params = record(primitive, [type_of(x) for x in args], params)
     return [*consts, *args], params
 
 
-def recorded(
+def record(
     primitive: Primitive, in_types: Sequence[ArrayType], params: Params
 ) -> tuple[list[Any], Params]:
-    """Returns the further operands in front, and the parameters with a jaxpr for the function."""
+    """The further operands in front, and the parameters with a jaxpr for the function."""
     name, rule, captured = params["name"], params["rule"], params["captured"]
     jaxpr, consts = trace_to_jaxpr(
         params["function"], in_types, transformation=primitive.name, name=name, references=True
@@ -195,7 +196,7 @@ def custom_derivative(
             outs, found = (rule.jvp if forward else rule.linearize)(primals, own)
     if any(type(t) is not Zero for t in tangents[:closed]):
         fixed = [Zero(type_of(x).tangent()) for x in primals[closed:]]
-        derive = jvp_flat if forward else linearized
+        derive = jvp_flat if forward else jvp_by_linearize
         _, more = derive(body_of(params), primals, [*tangents[:closed], *fixed], name)
         if outs is None:
             found = more
@@ -204,7 +205,7 @@ def custom_derivative(
     if outs is None:
         # Bound again, not taken from the derivative: there the arguments would no longer have
         # their rule, which a transformation further out may ask for.
-        outs = again(primitive, primals, params)
+        outs = rebind(primitive, primals, params)
         if not any(type(t) is not Zero for t in tangents[:closed]):
             found = [Zero(type_of(x).tangent()) for x in outs]
     return outs, found
@@ -241,7 +242,7 @@ def custom_vmap(
         pairs = zip(map(type_of, args), dims, strict=True)
         elements = [of if dim is None else element_type(of, dim, axis) for of, dim in pairs]
         with contextlib.suppress(ConcretizationError), axes.extend_axis(axis.name, axis.size):
-            more, params = recorded(primitive, elements, params)
+            more, params = record(primitive, elements, params)
             args, dims = [*more, *args], [*[None] * len(more), *dims]
     # Every result is mapped, so that the function and its rule agree on which are.
     mapped = dict(params, rule=params["rule"].mapped(axis, dims))
@@ -254,7 +255,7 @@ def custom_vmap(
         mapped["function"] = function
     else:
         mapped["jaxpr"] = vmap_jaxpr(params["jaxpr"], axis, tuple(dims), True)[0]
-    outs = again(primitive, args, mapped)
+    outs = rebind(primitive, args, mapped)
     if "function" in params or not axis.size:
         return outs, [0] * len(outs)
     # Of what is the same for all elements, the first one stands for all, and has the cotangent.
@@ -276,8 +277,8 @@ def mapped_results(
     captured: tuple[int, ...],
     name: str,
 ) -> list[bool]:
-    """Returns which results differ among the elements: those that depend on a mapped operand, and
-    those of which the rule computes such tangents."""
+    """Which results differ among the elements: those that depend on a mapped operand, or have such
+    tangents by the rule."""
     found = [dim is not None for dim in vmap_jaxpr(jaxpr, axis, dims)[1]]
     if all(found) or not rule.own_tangents or _looking.get():
         return found
@@ -317,7 +318,7 @@ def custom_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, **others: 
 
 
 def custom_primitive(name: str) -> Primitive:
-    """A primitive whose applications have a rule of their own (see `Rule`)."""
+    """A primitive whose applications each have a rule (see `Rule`)."""
     made = Primitive(name, multiple_results=True, memoise=False)
     with_rule.add(made)
     emits_jaxprs.add(made)

@@ -38,7 +38,7 @@ from weft.custom_derivatives.custom_primitive import (
     custom_primitive,
     mapped_at_front,
 )
-from weft.custom_derivatives.pullback import Pullback, pushed_forward, pushed_forward_later
+from weft.custom_derivatives.pullback import Pullback, push_forward, push_forward_later
 from weft.errors import DTypeError, Fix, TreeError, api_boundary
 from weft.interpreters.function_results import check_results
 from weft.interpreters.staging import function_name
@@ -147,19 +147,19 @@ class VJPRule(Rule):
     def start(
         self, primals: Sequence[Any], perturbed: Sequence[bool]
     ) -> tuple[list[Any], list[Any], Pullback]:
-        """Returns results, residuals, and the pullback from residuals and cotangents."""
+        """Results, residuals, and the pullback from residuals and cotangents."""
         raise NotImplementedError(f"{type(self).__name__} does not define start")
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
-        return self.derived(primals, tangents, pushed_forward)
+        return self.derived(primals, tangents, push_forward)
 
     def linearize(self, primals: Values, tangents: Values) -> Derived:
-        return self.derived(primals, tangents, pushed_forward_later)
+        return self.derived(primals, tangents, push_forward_later)
 
     def derived(
         self, primals: Values, tangents: Values, push: Callable[..., Sequence[Any]]
     ) -> Derived:
-        """Returns results and tangents; `push` gives those of the differentiable results."""
+        """Results and tangents; `push` gives those of the differentiable results."""
         active, given = nonzero_tangents(tangents)
         outs, residuals, pullback = self.start(primals, active)
         types = [type_of(x) for x in outs]
@@ -225,7 +225,7 @@ register_content(MappedVJPRule, lambda rule: (rule.rule, rule.axis, tuple(rule.d
 
 
 def _is_array(value: Any) -> bool:
-    """Returns whether a leaf of the residuals is an operand; other leaves stay as they are."""
+    """Whether a leaf of the residuals is an operand; other leaves stay as they are."""
     if isinstance(value, Tracer):
         return True
     if type(value) is Ref:
@@ -268,7 +268,7 @@ class UsersPullback(Pullback):
         return SymbolicZero(ct.type) if self.application.symbolic_zeros else zeros(ct.type)
 
     def checked(self, found: Any) -> list[Any]:
-        """Returns the rule's cotangents of the arguments' leaves (None: zero), checked."""
+        """The rule's cotangents of the arguments' leaves (None: zero), checked."""
         application, what = self.application, self.application.what
         in_tree = application.in_tree
         count = len(in_tree.children())
@@ -315,8 +315,8 @@ class UsersPullback(Pullback):
 
 
 def _spread(value: Any, wanted: Any, leaves: list[Any]) -> bool:
-    """Appends the leaves of a tree to `leaves`, None for each leaf of a subtree of `wanted` where
-    it has None; returns False where the two differ in structure."""
+    """Appends the leaves of a tree to `leaves`, None for each leaf of a `wanted` subtree whose
+    place has None. Returns False if the structures differ."""
     if value is None or type(value) is SymbolicZero:
         leaves.extend([None] * len(trees.leaves(wanted)))
         return True

@@ -34,7 +34,7 @@ from weft.core.rules import (
     not_linear,
 )
 from weft.core.types import ArrayType, type_of
-from weft.custom_derivatives.custom_primitive import linearized, mapped_at_front
+from weft.custom_derivatives.custom_primitive import jvp_by_linearize, mapped_at_front
 from weft.errors import Fix, MissingRuleError, WeftTypeError
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import record_linear
@@ -53,8 +53,8 @@ Types = tuple[ArrayType, ...]
 class Pullback:
     """A function from residuals and cotangents (or `Zero`) to the cotangents of all arguments.
 
-    None stands for a cotangent that is zero. It takes cotangents of the differentiable results.
-    Those that it returns may vary along more mesh axes than the arguments: they are to be summed.
+    It takes cotangents of the differentiable results; None is a zero cotangent. Its results may
+    vary along more mesh axes than the arguments: they are to be summed.
     """
 
     def __init__(self, name: str, function: str) -> None:
@@ -69,7 +69,7 @@ class Pullback:
         raise NotImplementedError(f"{type(self).__name__} does not define __call__")
 
     def mapped(self, axis: AxisData, residual_dims: Dims, dims: Dims) -> Pullback:
-        """Returns the pullback under `vmap`; arguments are mapped at `dims`, results at 0."""
+        """The pullback under `vmap`; arguments are mapped at `dims`, results at 0."""
         return MappedPullback(self, axis, residual_dims, dims)
 
     def __repr__(self) -> str:
@@ -109,10 +109,10 @@ class MappedPullback(Pullback):
         return reduce_sum(whole, (0,))
 
 
-def pushed_forward(
+def push_forward(
     pullback: Pullback, active: Flags, residuals: Values, tangents: Values, out_types: Types
 ) -> list[Any]:
-    """Returns the results' tangents (or `Zero`), given those of the arguments marked `active`."""
+    """The results' tangents (or `Zero`), given those of the arguments marked `active`."""
 
     def pulled_back(*cotangents: Any) -> list[Any]:
         return marked(active, pullback(residuals, cotangents))
@@ -133,10 +133,10 @@ def pushed_forward(
         raise _not_linear(pullback, str(error.operation), error) from None
 
 
-def pushed_forward_later(
+def push_forward_later(
     pullback: Pullback, active: Flags, residuals: Values, tangents: Values, out_types: Types
 ) -> Values:
-    """As `pushed_forward`, as one operation, for tangents that are recorded."""
+    """`push_forward` as one operation, for tangents that are recorded."""
     if not out_types:
         return ()
     return custom_vjp_tangents_p.bind(
@@ -164,14 +164,14 @@ def _not_linear(pullback: Pullback, operation: str, error: Any) -> WeftTypeError
 def forward_program(
     types: Sequence[ArrayType], pullback: Pullback, active: Flags, out_types: Types
 ) -> Jaxpr:
-    """Returns the jaxpr from residuals and tangents to tangents; cached on the pullback."""
+    """The jaxpr from residuals and tangents to tangents; cached on the pullback."""
     key = (tuple(types), active, out_types, config.settings())
     found = pullback.programs.get(key)
     if found is None:
         n = len(types) - sum(active)
 
         def function(*values: Any) -> list[Any]:
-            outs = pushed_forward(pullback, active, values[:n], values[n:], out_types)
+            outs = push_forward(pullback, active, values[:n], values[n:], out_types)
             return [instantiate(x) for x in outs]
 
         with with_environment(pullback.axes):
@@ -194,9 +194,11 @@ def tangents_stepwise(*operands: Any, pullback: Pullback, **params: Any) -> Step
 
 
 def tangents_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """Casts the tangents of arguments that are equal on all devices and of which the rule returns
-    cotangents that differ. The transpose of a cast is their sum, as the rule's own result would
-    need it; but a cast leaves a loop, so that there is one sum for all steps."""
+    """Casts the tangents of invariant arguments whose cotangents vary.
+
+    The transpose of a cast is their sum, which the rule's own result needs; but a cast leaves a
+    loop, so that there is one sum for all steps.
+    """
     pullback, active, out_types = params["pullback"], params["active"], params["out_types"]
     n = len(types) - sum(active)
     explicit = {axis.name for axis in mesh_axes() if axis.explicit}
@@ -247,9 +249,9 @@ def tangents_transpose(
 
 
 def with_axes_of(cotangent: Any, wanted: ArrayType) -> Any:
-    """Sums a cotangent over the mesh axes along which it varies and its argument does not: the bwd
-    rule computed it from one device's values, and all devices use the argument. Where the tangent
-    of the argument was cast, a cotangent that is equal on all devices is such a sum already."""
+    """Sums a cotangent over the mesh axes along which it varies and its argument does not: all
+    devices use the argument. With a cast tangent, a cotangent equal on all devices is such a sum
+    already."""
     if cotangent is None:
         return None
     own = type_of(cotangent).varying
@@ -281,7 +283,9 @@ def tangents_lower(context: Any, *values: Any, **params: Any) -> list[Any]:
 rules.impl.register(custom_vjp_tangents_p, tangents_impl)
 rules.type_rule.register(custom_vjp_tangents_p, tangents_type)
 rules.jvp.register(custom_vjp_tangents_p, functools.partial(tangents_derivative, jvp_flat))
-rules.linearize.register(custom_vjp_tangents_p, functools.partial(tangents_derivative, linearized))
+rules.linearize.register(
+    custom_vjp_tangents_p, functools.partial(tangents_derivative, jvp_by_linearize)
+)
 rules.retype.register(custom_vjp_tangents_p, tangents_retype)
 rules.transpose.register(custom_vjp_tangents_p, tangents_transpose)
 rules.vmap.register(custom_vjp_tangents_p, tangents_vmap)

@@ -112,7 +112,7 @@ def _broadcasting(primitive: Primitive, args: Values, dims: Dims, **params: Any)
 
 
 def _of_rank(x: Any, rank: int) -> Any:
-    """The array with dimensions of length 1 after the first, so that it has this many."""
+    """The array with dimensions of length 1 inserted after the first, up to a rank."""
     shape = type_of(x).shape
     missing = rank - len(shape)
     if not missing:

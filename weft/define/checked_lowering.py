@@ -18,7 +18,7 @@ Rule = Callable[..., Any]
 
 
 def checked_lowering(primitive: Any, rule: Rule) -> Rule:
-    """Wraps a lowering rule with checks of the operations that it emits and what it returns."""
+    """Wraps a lowering rule with checks of its operations and results."""
     named = rules.NamedRule(rules.lower, primitive, rule)
 
     def error(what: str, got: Any, wanted: str) -> JaxprError:
@@ -43,7 +43,7 @@ def checked_lowering(primitive: Any, rule: Rule) -> Rule:
             ) from failure
         outs = _values(found, error)
         emitted = [block.operations[i] for i in range(before, len(block.operations))]
-        _check_answers(outs, context.result_ir_types(), {*values}, emitted, block, error)
+        _check_values(outs, context.result_ir_types(), {*values}, emitted, block, error)
         seen, near = {*values}, {*values, *_results(emitted)}
         for op in emitted:
             _verify(op, seen, near, block, error)
@@ -57,7 +57,7 @@ def _results(emitted: Sequence[Any]) -> set[Any]:
     return {value for op in emitted for value in op.operation.results}
 
 
-def _check_answers(
+def _check_values(
     outs: Sequence[Any],
     wanted: Sequence[Any],
     given: set[Any],
@@ -88,7 +88,7 @@ def _check_answers(
 
 
 def _of_mlir(failure: Exception) -> bool:
-    """Whether an exception came from building operations, not from the rule's own code."""
+    """Whether an exception came from building operations, not from the rule's code."""
     if isinstance(failure, stablehlo.ir.MLIRError):
         return True
     last = failure.__traceback__
@@ -101,7 +101,7 @@ def _of_mlir(failure: Exception) -> bool:
 
 
 def _builder(failure: Exception) -> str:
-    """Which operation could not be built, where a class of the bindings was to build it."""
+    """The operation that a class of the bindings failed to build."""
     last = failure.__traceback__
     name = ""
     while last is not None:
@@ -128,7 +128,7 @@ def _values(found: Any, error: Callable[..., JaxprError]) -> list[Any]:
 def _visible(value: Any, block: Any) -> bool:
     """Whether a value is computed in a block or around it.
 
-    Values are compared by identity: one of a module that is gone must not be looked into.
+    Values are compared by identity: one of a deleted module must not be inspected.
     """
     while True:
         if any(value == other for other in block.arguments):
@@ -144,8 +144,8 @@ def _visible(value: Any, block: Any) -> bool:
 def _verify(
     op: Any, seen: set[Any], near: set[Any], block: Any, error: Callable[..., JaxprError]
 ) -> None:
-    """Raises JaxprError unless an operation that a rule emitted is valid. `seen`: what is computed
-    in front of it, `near`: what the rule's operations compute and were given."""
+    """Raises JaxprError unless an operation that a rule emitted is valid. `seen`: the values
+    computed before it; `near`: the rule's own values and operands."""
     for i, operand in enumerate(op.operation.operands):
         if operand not in near and not _visible(operand, block):
             message = (
@@ -176,7 +176,7 @@ def _verify(
 
 
 def _is_declared(call: Any) -> bool:
-    """Whether the function that an operation calls stands in its module."""
+    """Whether the function that an operation calls is in its module."""
     module = call.operation.parent
     while module.operation.name != "builtin.module":
         module = module.operation.parent

@@ -96,8 +96,8 @@ def has_effects(name: str, effects: frozenset[Any]) -> WeftValueError:
 
 
 def closes_over(name: str, value: Tracer) -> LeakedTracerError:
-    """The error for a body that reads a traced value from around it, which lives no longer than one
-    call, while the body's jaxpr is cached."""
+    """The error for a body that reads a traced value from around it: the value lives for one call,
+    and the body's jaxpr is cached."""
     message = f"the body of the primitive {name!r} closes over a traced value"
     wanted = "a body that computes with its operands, with parameters, and with arrays"
     fix = Fix(
@@ -109,7 +109,7 @@ def closes_over(name: str, value: Tracer) -> LeakedTracerError:
 
 
 def applies_itself(name: str, types: Sequence[ArrayType], params: Mapping[str, Any]) -> Any:
-    """The error for a body that never ends."""
+    """The error for a body that applies its own primitive."""
     message = (
         f"the body of the primitive {name!r} applies it to operands of the same types, with the "
         "same parameters: it never ends"
@@ -136,7 +136,7 @@ def axis_in_body(name: str, axis: Any) -> UnboundAxisError:
 def disagreement(
     primitive: Any, rule: Callable[..., Any], body: Sequence[ArrayType], wanted: Sequence[ArrayType]
 ) -> JaxprError:
-    """The error for a type rule that says something else than the body computes."""
+    """The error for a type rule that disagrees with the body."""
     shown = ", ".join(map(str, body)) or "no results"
     text = "leave type_rule out, and it follows from the body; or repair one of the two"
     fix = Fix("disagreement", text, {"primitive": primitive.name, "rule": "type"})

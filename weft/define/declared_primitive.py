@@ -58,7 +58,7 @@ def _of_settings(caches: dict[Any, dict[Any, Any]]) -> dict[Any, Any]:
 
 
 def unvarying(type: ArrayType) -> ArrayType:
-    """The type of a value that is the same on all devices."""
+    """The type of a value that is equal on all devices."""
     if type.varying or type.unreduced:
         return type.update(varying=frozenset(), unreduced=frozenset())
     return type
@@ -69,11 +69,11 @@ BROADCAST = Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays"
 
 
 class DefinedPrimitive(Primitive):
-    """A primitive with the declaration that its rules are derived from.
+    """A primitive with the declaration from which its rules follow.
 
-    It can be called like a function. `derived` names the kinds of rules that were derived: one that
-    is registered takes the place of the derived one. Caches are kept per settings, on which the
-    default width of numbers in a body depends.
+    It can be called like a function. `derived` names the kinds of derived rules, which registered
+    ones replace. Caches are kept per settings, because the default width of numbers in a body
+    depends on them.
     """
 
     __slots__ = (
@@ -182,8 +182,8 @@ class DefinedPrimitive(Primitive):
         return found
 
     def explain(self, error: Exception, types: Sequence[ArrayType], params: dict[str, Any]) -> None:
-        """Adds to an error in the body, which has the line there, whose body it is and where that
-        was applied. Raises another error for a mistake in the application."""
+        """Adds to an error in the body, which has the line there, the body's primitive and its
+        application. Raises another error for a mistake in the application."""
         if isinstance(error, TypeError):
             check_arguments(self.name, self.body, types, params)
         what = f"in the body of the primitive {self.name!r}"
@@ -197,7 +197,7 @@ class DefinedPrimitive(Primitive):
     def _check_types(
         self, program: Jaxpr, types: Sequence[ArrayType], params: dict[str, Any]
     ) -> None:
-        """Raises JaxprError if a given type rule has other types than the `program`."""
+        """Raises JaxprError if a given type rule disagrees with the `program`."""
         rule = rules.type_rule.get(self)
         if rule is None or rules.type_rule.kind in self.derived:
             return
@@ -233,7 +233,7 @@ class DefinedPrimitive(Primitive):
 
     def _stands_in(self, jaxpr: Jaxpr, application: Any) -> bool:
         """Whether a jaxpr applies the primitive to such types and parameters. (With a given type
-        rule, `program` is not called again while the body is being traced.)"""
+        rule, `program` is not called while the body is being traced.)"""
         return any(
             (
                 eqn.primitive is self
@@ -260,7 +260,7 @@ class DefinedPrimitive(Primitive):
         return outs if shape is None else [repeated(x, shape) for x in outs]
 
     def result_types(self, types: Sequence[ArrayType], params: dict[str, Any]) -> list[ArrayType]:
-        """The types of the jaxpr's results, which vary along every axis that an operand does."""
+        """The types of the jaxpr's results, which vary along every operand's axes."""
         axes = join_varying(types)
         found = self.program(types, params).out_types
         return [t.update(varying=axes) for t in found] if axes else list(found)

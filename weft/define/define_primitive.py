@@ -95,7 +95,7 @@ def define_primitive(
 
 
 def _with_rules(made: DefinedPrimitive, given: dict[str, Rule | None]) -> DefinedPrimitive:
-    """The primitive with the rules that were given and those that follow."""
+    """The primitive with the given rules and those that follow."""
     type_rule = given["type_rule"]
     if type_rule is not None:
         made.def_abstract_eval(_type_rule(made, type_rule))
@@ -164,7 +164,7 @@ def _groups(name: str, linear: Any) -> Groups:
 
 
 def _type_rule(primitive: DefinedPrimitive, rule: Rule) -> Rule:
-    """A given type rule, which sees neither mesh axes nor operands that are to be repeated."""
+    """A given type rule, without mesh axes and repeated operands."""
 
     @functools.wraps(rule)
     def type_rule(*types: ArrayType, **params: Any) -> Any:
@@ -183,7 +183,7 @@ def _type_rule(primitive: DefinedPrimitive, rule: Rule) -> Rule:
 
 
 def _lowering(primitive: DefinedPrimitive, rule: Rule) -> Rule:
-    """A given lowering, whose operands without dimensions have been repeated."""
+    """A given lowering, with operands without dimensions repeated."""
 
     @functools.wraps(rule)
     def lower(context: LoweringContext, /, *values: Any, **params: Any) -> Any:
@@ -196,7 +196,7 @@ def _lowering(primitive: DefinedPrimitive, rule: Rule) -> Rule:
 
 
 def _derivative(primitive: DefinedPrimitive, rule: Rule) -> Rule:
-    """A given jvp rule; tangents without dimensions are repeated."""
+    """A given jvp rule, with tangents without dimensions repeated."""
 
     @functools.wraps(rule)
     def jvp(primals: Values, tangents: Values, /, **params: Any) -> Any:
@@ -212,7 +212,7 @@ def _derivative(primitive: DefinedPrimitive, rule: Rule) -> Rule:
 
 
 def _transposition(primitive: DefinedPrimitive, rule: Rule) -> Rule:
-    """A given transpose rule; cotangents of operands that were repeated are added up."""
+    """A given transpose rule, which sums the cotangents of repeated operands."""
 
     @functools.wraps(rule)
     def transpose(cotangents: Any, /, *operands: Any, **params: Any) -> Any:

@@ -34,12 +34,12 @@ def listed(primitive: DefinedPrimitive, found: Any) -> list[Any]:
 
 
 def packed(primitive: DefinedPrimitive, found: Sequence[Any]) -> Any:
-    """A list of results as the primitive gives them."""
+    """A list of results in the primitive's form."""
     return list(found) if primitive.multiple_results else found[0]
 
 
 def _call(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> list[Any]:
-    """The results of a jaxpr, applied as a jitted function; of one without results nothing is."""
+    """The results of a jaxpr, applied as a jitted function, or [] without results."""
     return list(jit_p.bind(*values, jaxpr=jaxpr, name=name, donated=())) if jaxpr.outputs else []
 
 
@@ -54,9 +54,9 @@ def derive_rules(primitive: DefinedPrimitive) -> None:
     if primitive.body is not None:
         derive_program_rules(primitive, derive)
     jvp_by, linearize_by = (rules.linearize, _jvp_of_body), (rules.jvp, _linearized_body)
-    derive(rules.jvp, lambda p, t, /, **params: _derived(primitive, *jvp_by, p, t, params))
+    derive(rules.jvp, lambda p, t, /, **params: _derive(primitive, *jvp_by, p, t, params))
     derive(
-        rules.linearize, lambda p, t, /, **params: _derived(primitive, *linearize_by, p, t, params)
+        rules.linearize, lambda p, t, /, **params: _derive(primitive, *linearize_by, p, t, params)
     )
 
 
@@ -79,12 +79,12 @@ def derive_program_rules(primitive: DefinedPrimitive, derive: Any) -> None:
     derive(rules.transpose, transpose)
 
 
-def given(primitive: DefinedPrimitive, table: rules.Table) -> Any:
+def given_rule(primitive: DefinedPrimitive, table: rules.Table) -> Any:
     """The rule of a table that was not derived, or None."""
     return None if table.kind in primitive.derived else table.get(primitive)
 
 
-def _derived(
+def _derive(
     primitive: DefinedPrimitive,
     other: rules.Table,
     of_body: Callable[..., tuple[Sequence[bool], list[Any]]],
@@ -92,15 +92,15 @@ def _derived(
     tangents: Values,
     params: dict[str, Any],
 ) -> tuple[Any, Any]:
-    """Results and tangents: by the rule of the `other` table if one was given, by linearity, or by
-    the derivative of the body, of which `of_body` returns the tangents that are not zero. Raises
-    MissingRuleError if there is none."""
-    rule = given(primitive, other)
+    """Results and tangents: by a given rule of the `other` table, by linearity, or by the body's
+    derivative, of which `of_body` returns the nonzero tangents. Raises MissingRuleError if there is
+    none."""
+    rule = given_rule(primitive, other)
     if rule is not None:
         found: tuple[Any, Any] = rule(primals, tangents, **params)
         return found
     nonzero = tuple(type(t) is not Zero for t in tangents)
-    if _covered(primitive, nonzero):
+    if _is_linear_in(primitive, nonzero):
         return _linear_jvp(primitive, primals, tangents, params)
     if primitive.body is None:
         raise _no_derivative(primitive, nonzero)
@@ -116,7 +116,7 @@ def _derived(
     return packed(primitive, outs), packed(primitive, fitted)
 
 
-def _beyond(program: Jaxpr, count: int) -> tuple[Jaxpr, Sequence[bool]]:
+def _drop_results(program: Jaxpr, count: int) -> tuple[Jaxpr, Sequence[bool]]:
     """A jaxpr without its first results, and which of its inputs are left."""
     used = [i >= count for i in range(len(program.outputs))]
     return dce_jaxpr(program, tuple(used))
@@ -131,7 +131,7 @@ def _jvp_of_body(
     outs: Values,
 ) -> tuple[Sequence[bool], list[Any]]:
     program, marks = jvp_jaxpr(program, nonzero)
-    tail, reads = _beyond(program, len(outs))
+    tail, reads = _drop_results(program, len(outs))
     return marks, _call(tail, f"jvp_of_{name}", marked(reads, [*primals, *moving]))
 
 
@@ -144,14 +144,14 @@ def _linearized_body(
     outs: Values,
 ) -> tuple[Sequence[bool], list[Any]]:
     split = linearize_jaxpr(program, nonzero)
-    tail, reads = _beyond(split.primal, len(outs))
+    tail, reads = _drop_results(split.primal, len(outs))
     extra = _call(tail, f"residuals_of_{name}", marked(reads, primals))
     residuals = split.residuals(primals, [*outs, *extra])
     return split.nonzero_out, _call(split.linear, f"linear_{name}", [*residuals, *moving])
 
 
-def _covered(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> bool:
-    """Whether the primitive is declared linear in all operands that carry tangents."""
+def _is_linear_in(primitive: DefinedPrimitive, nonzero: Sequence[bool]) -> bool:
+    """Whether the primitive is declared linear in all operands with tangents."""
     known = {i for group in primitive.linear for i in group}
     return bool(known) and all(i in known for i, flag in enumerate(nonzero) if flag)
 

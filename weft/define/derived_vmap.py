@@ -32,7 +32,7 @@ from weft.ops.structural.shape import move_dim, reduce_sum
 class MappedPrimitive(DefinedPrimitive):
     """A declared primitive applied to each element of an axis of length `size`.
 
-    `dims` says where each operand is mapped; results are mapped at 0. `params` are the parameters
+    `dims` are the operands' mapped dimensions; results are mapped at 0. `params` are the parameters
     of the inner application.
     """
 

@@ -43,7 +43,7 @@ def flatten_fun_nokwargs(f: Function, store: Any, in_tree: Any, *args_flat: Any)
 
 
 class _Fixed:
-    """Arguments that are fixed, distinguished by identity or, where they have one, by hash."""
+    """Fixed arguments, compared by identity or, where they have one, by hash."""
 
     __slots__ = ("values",)
 

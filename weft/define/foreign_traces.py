@@ -67,7 +67,7 @@ class ForeignTrace(Trace, metaclass=_EveryTrace):
         super().__init_subclass__(**kwargs)
         own = vars(cls)
         if "process_primitive" in own:
-            cls.process_primitive = _evaluating(own["process_primitive"])  # type: ignore[method-assign]
+            cls.process_primitive = _under_bottom(own["process_primitive"])  # type: ignore[method-assign]
         if "process_call" in own:
             cls.process_call = _either(own["process_call"])  # type: ignore[method-assign]
 
@@ -78,8 +78,8 @@ class ForeignTrace(Trace, metaclass=_EveryTrace):
         args: Sequence[Any],
         params: dict[str, Any],
     ) -> Any:
-        """Interprets a primitive that is applied to a Python function: runs the function under this
-        trace, unless a derivative of its own goes to `process_custom_jvp_call`."""
+        """Interprets a primitive that is applied to a Python function: runs it under this trace,
+        unless its custom derivative goes to `process_custom_jvp_call`."""
         process = getattr(self, "process_custom_jvp_call", None)
         if primitive is not custom_jvp_p or process is None or any(params["captured"]):
             return super().process_call(primitive, function, args, params)
@@ -89,8 +89,8 @@ class ForeignTrace(Trace, metaclass=_EveryTrace):
             return process(own, wrap_init(function), wrap_init(jvp), args, symbolic_zeros=False)
 
 
-def _evaluating(process: Callable[..., Any]) -> Callable[..., Any]:
-    """The method under the trace that evaluates, with all the parameters that JAX's have."""
+def _under_bottom(process: Callable[..., Any]) -> Callable[..., Any]:
+    """The method under the trace that evaluates, with all of JAX's parameters."""
 
     @functools.wraps(process)
     def process_primitive(self: Trace, primitive: Any, args: Any, params: Any) -> Any:
@@ -102,7 +102,7 @@ def _evaluating(process: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _either(process: Callable[..., Any]) -> Callable[..., Any]:
-    """The method, for its own calls; those of weft, with a plain function, go to the base class."""
+    """The method for foreign calls; weft's own, with a plain function, go to the base class."""
 
     @functools.wraps(process)
     def process_call(
@@ -116,7 +116,7 @@ def _either(process: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flat_jvp(rule: Rule, *values: Any) -> list[Any]:
-    """Results, then tangents, of a rule for primals and tangents in one list."""
+    """The results, then tangents, of a rule for primals and tangents in one list."""
     n = len(values) // 2
     outs, tangents = rule.jvp(values[:n], values[n:])
     return [*outs, *map(instantiate, tangents)]
@@ -139,7 +139,7 @@ class _FlatRule(Rule):
 
 
 class _CustomJVP:
-    """What a foreign trace gets as the primitive of a function with a jvp of its own."""
+    """The primitive that a foreign trace gets for a function with a custom jvp."""
 
     multiple_results = True
 
@@ -266,7 +266,7 @@ def get_opaque_trace_state(convention: str | None = None) -> OpaqueTraceState:
 
 
 def _traces() -> Iterator[Trace]:
-    """The current trace and those that it passes operations on to."""
+    """The current trace and those to which it passes operations."""
     trace: Trace | None = current_trace()
     while trace is not None:
         yield trace

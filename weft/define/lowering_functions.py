@@ -440,7 +440,7 @@ class _Nothing:
 
 
 class _ArraysCallback:
-    """A Python function of NumPy arrays, as an executable calls it: checks what it returns."""
+    """A Python function of NumPy arrays for an executable, whose results are checked."""
 
     def __init__(self, function: Rule, out_types: Sequence[ArrayType]) -> None:
         self.function = function
@@ -461,7 +461,7 @@ class _ArraysCallback:
         return tuple(found)
 
     def zeros(self) -> tuple[Any, ...]:
-        """Stands for the results where the function has failed and the executable goes on."""
+        """The results where the function has failed and the executable goes on."""
         return tuple(np.zeros(type.shape, type.dtype) for type in self.out_types)
 
 
@@ -519,7 +519,7 @@ class TokenSet:
         self._tokens = dict(tokens or {})
 
     def get(self, effect: Any) -> Any:
-        """The token of an effect: made if there is none."""
+        """The token of an effect, made if there is none."""
         if effect not in self._tokens:
             self._tokens[effect] = stablehlo.op1("stablehlo.create_token", (), token_type())
         return self._tokens[effect]
@@ -537,7 +537,7 @@ class TokenSet:
         return TokenSet({effect: self.get(effect) for effect in effects})
 
     def update_tokens(self, tokens: TokenSet) -> TokenSet:
-        """The tokens, with those of another set in place of their own."""
+        """The tokens, replaced by those of another set where it has them."""
         return TokenSet(self._tokens | dict(tokens.items()))
 
     def __len__(self) -> int:

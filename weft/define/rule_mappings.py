@@ -85,8 +85,8 @@ def _as_it_is(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def _own_jvp(primitive: Primitive, rule: Rule) -> Rule:
-    """From `rule(primals, tangents, **params)`, which is weft's protocol but for what it may
-    return, and which may apply programs to primals and tangents at once."""
+    """From `rule(primals, tangents, **params)`, which may return more than weft's protocol allows,
+    and may apply programs to primals and tangents at once."""
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
         with user_rule():
@@ -100,7 +100,7 @@ def _own_jvp(primitive: Primitive, rule: Rule) -> Rule:
 
 
 def _tangent(tangent: Any, out: Any) -> Any:
-    """A tangent; a `Zero` of whichever type becomes one of the right type."""
+    """A tangent; any `Zero` becomes one of the right type."""
     absent = tangent is None or tangent is Zero or type(tangent) is Zero
     return Zero(type_of(out).tangent()) if absent else tangent
 
@@ -217,7 +217,7 @@ def _dce(primitive: Primitive, rule: Rule) -> Rule:
 
 
 class _Unreadable(RuleMapping):
-    """A mapping of rules that weft has no use for: setting one is an error."""
+    """A mapping of rules without a use in weft: setting one is an error."""
 
     def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
         raise WeftNotImplementedError(

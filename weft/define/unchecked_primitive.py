@@ -61,7 +61,7 @@ class UncheckedPrimitive(Primitive, metaclass=_EveryPrimitive):
 
     def def_effectful_abstract_eval(self, rule: Rule) -> Rule:
         """Sets the type rule: from operand types and parameters to the result type (or types) and
-        the set of effects of the application."""
+        the effects of the application."""
         self.memoise = False
         self._set_type_rule(rule, with_effects=True)
         rules.effects[self] = self._known_effects
@@ -89,7 +89,7 @@ class UncheckedPrimitive(Primitive, metaclass=_EveryPrimitive):
             self._effects_of[key] = self._effects_of.get(key, frozenset()) | effects
 
     def _known_effects(self, params: dict[str, Any]) -> frozenset[Any]:
-        """The effects of applications with such parameters, which the type rule has seen."""
+        """The effects that the type rule has given for such parameters."""
         found = self._effects_of.get(_key(params))
         return self._effects_of.get(None, frozenset()) if found is None else found
 
@@ -104,7 +104,7 @@ def _key(params: dict[str, Any]) -> Any:
 
 
 def _as_type(found: Any, axes: frozenset[str]) -> Any:
-    """A result type, of a value that varies along every axis that an operand does."""
+    """A result type that varies along every axis of an operand."""
     if isinstance(found, ShapeDtypeStruct):
         found = found.type
     if axes and isinstance(found, ArrayType) and not found.varying:

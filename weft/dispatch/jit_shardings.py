@@ -27,9 +27,9 @@ from weft.errors import Fix, WeftValueError
 from weft.ops.structural.layout_constraint import constrain_layout
 from weft.ops.structural.sharding_constraint import (
     as_format,
+    close_open_dimensions,
     constrain_sharding,
     is_place,
-    settled,
     unless_simulated,
 )
 from weft.sharding import Format, Layout, NamedSharding, Sharding, SingleDeviceSharding
@@ -109,7 +109,7 @@ class JitShardings:
             return None
         places = [unless_simulated(place) for place, _ in self.result_formats(name, out_tree)]
         found = tuple(
-            place if isinstance(place, Sharding) and settled(place) is place else None
+            place if isinstance(place, Sharding) and close_open_dimensions(place) is place else None
             for place in places
         )
         return found if any(found) else None
@@ -282,7 +282,7 @@ def lies_at(array: Array, place: Any) -> bool:
     there = array._committed_place()
     if not isinstance(place, Sharding) or not isinstance(there, Sharding):
         return bool(there == place)
-    return there.is_equivalent_to(settled(place, array), array.ndim)
+    return there.is_equivalent_to(close_open_dimensions(place, array), array.ndim)
 
 
 def placed_alike(array: Array, place: Any, layout: Any, settled_layout: bool = True) -> Array:
@@ -291,7 +291,7 @@ def placed_alike(array: Array, place: Any, layout: Any, settled_layout: bool = T
     `settled_layout=False`: only the sharding was chosen."""
     where = array._shown_place()
     if place is not None and not lies_at(array, place):
-        where = settled(place, array) if isinstance(place, Sharding) else place
+        where = close_open_dimensions(place, array) if isinstance(place, Sharding) else place
     if layout is None or (layout is Layout.AUTO and array.committed and settled_layout):
         layout = array._layout()
     return array_at(None, array.type, where, layout)
@@ -308,7 +308,7 @@ def taking(
     stays = place is None or lies_at(array, place)
     if stays and (layout is None or has_layout(array, layout)):
         return None
-    where = settled(place, array) if isinstance(place, Sharding) else place
+    where = close_open_dimensions(place, array) if isinstance(place, Sharding) else place
     type = array.type
 
     def take(leaf: Any) -> Array:

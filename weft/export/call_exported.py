@@ -16,7 +16,7 @@ import numpy as np
 from weft.arrays.array import Array
 from weft.base.marked_lists import marked, spread
 from weft.control_flow.body_tracing import run_compiled
-from weft.control_flow.mapped_choice import one_by_one
+from weft.control_flow.mapped_choice import map_in_order
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
@@ -145,7 +145,7 @@ def call_exported_vmap(
 ) -> Mapped:
     """A loop over the elements: the shapes were fixed by the export."""
     apply = functools.partial(call_exported_p.bind, program=program, mesh=mesh)
-    return one_by_one(axis, args, dims, apply, program.name)
+    return map_in_order(axis, args, dims, apply, program.name)
 
 
 def call_exported_lower(

@@ -15,7 +15,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.callbacks.primitives import check_vmap_method, no_vmap_method, promised_type, run_once
-from weft.control_flow.mapped_choice import one_by_one
+from weft.control_flow.mapped_choice import map_in_order
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.effects import IO
@@ -224,7 +224,7 @@ def ffi_call_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Ma
     if axis.devices or (method or "").startswith("sequential"):
         unroll = method == "sequential_unrolled"
         apply = partial(ffi_call_p.bind, **params)
-        return one_by_one(axis, args, dims, apply, target, unroll)
+        return map_in_order(axis, args, dims, apply, target, unroll)
     if method is None:
         raise no_vmap_method(
             f"the foreign call of {target!r}",

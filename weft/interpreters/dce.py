@@ -93,7 +93,7 @@ def drop_debug_effects(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def without_debug_effects(eqn: Equation) -> Equation | None:
-    """The equation without the parts that only print; None if nothing else is left of it."""
+    """The equation without the parts that only print, or None if nothing is left."""
     if not eqn.effects & _WATCHING:
         return eqn
     if not eqn.outputs and eqn.effects <= _WATCHING:

@@ -15,7 +15,7 @@ from weft.interpreters.staging import StagingTracer, function_name
 
 
 def leaf_paths(structure: Any) -> list[str]:
-    """The path to each leaf of a tree of this structure, as text."""
+    """The path of each leaf of a structure, as text."""
     dummy = structure.unflatten(range(structure.num_leaves))
     return [tree.keystr(path) for path, _ in tree.leaves_with_path(dummy)]
 
@@ -34,8 +34,7 @@ def check_function(
 
 
 def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
-    """The leaves of a function's result. Raises WeftTypeError naming the one that is not an
-    array."""
+    """The leaves of a function's result. Raises WeftTypeError naming one that is not an array."""
     checked: list[Any] = []
     for i, leaf in enumerate(leaves):
         if type(leaf) is StagingTracer:

@@ -83,7 +83,7 @@ def hoist_casts(jaxprs: Sequence[Jaxpr], movable: Flags) -> HoistedCasts | None:
 
 
 class _Body:
-    """A jaxpr whose casts of movable inputs are replaced by further inputs."""
+    """A jaxpr with further inputs in place of casts of movable inputs."""
 
     def __init__(self, jaxpr: Jaxpr, movable: Flags) -> None:
         self.jaxpr = jaxpr
@@ -124,7 +124,7 @@ class _Body:
         return [names.get(x, x) if type(x) is Var else x for x in self.jaxpr.outputs]
 
     def varying(self, var: Var, axes: Axes, source: Source | None) -> Var:
-        """The variable that holds a reachable value cast along axes; `source` has the cast."""
+        """The variable of a reachable value cast along axes by the line `source`."""
         eqn = self.makers.get(var)
         if eqn is not None and eqn.primitive is pbroadcast_p:
             (operand,) = eqn.inputs
@@ -161,8 +161,8 @@ def _along(type: ArrayType, axes: Axes) -> ArrayType:
 
 
 def _passes(eqn: Equation) -> bool:
-    """Whether a cast of the result may be one of the operand: it is a cast itself, or an operation
-    that neither repeats nor rounds what the transpose sums."""
+    """Whether a cast of the result may become one of the operand: the equation is a cast, or
+    neither repeats nor rounds what the transpose sums."""
     if eqn.primitive is pbroadcast_p:
         return True
     if eqn.primitive not in _PASSED:

@@ -38,13 +38,11 @@ __all__ = [
 
 
 class DualTracer(Tracer):
-    """A primal, known to the parent of the trace, and its tangent: a value too, or for `linearize`
-    a variable of the linear jaxpr.
+    """A primal, known to the trace's parent, and its tangent: a value or, for `linearize`, a
+    variable of the linear jaxpr.
 
-    Args:
-        primal: The value.
-        tangent: The tangent of the value, of type `primal.type.tangent()`, or a `Zero`.
-        created: The user's line that made it; None if not known.
+    primal: the value; tangent: of type `primal.type.tangent()`, or a `Zero`; created: the user's
+    line that made it; None if not known.
     """
 
     __slots__ = ("primal", "tangent")
@@ -68,8 +66,7 @@ class DualTracer(Tracer):
 
 
 class DualTrace(Trace):
-    """Applies each primitive's `rule` for primals and tangents; the rules themselves run under
-    `around_rules`."""
+    """Applies each primitive's `rule` for primals and tangents, under `around_rules`."""
 
     __slots__ = ("around_rules",)
 
@@ -107,7 +104,7 @@ class DualTrace(Trace):
         return self.box(outs, tangents_out)
 
     def check_primals(self, primitive: Primitive, outs: Sequence[Any]) -> None:
-        """Raises where a user's rule gave a result that is not a primal."""
+        """Raises if a user's rule gave a result that is not a primal."""
 
     process_call = function_as_parameter
 

@@ -40,7 +40,7 @@ from weft.ops.structural.tangents import instantiate
 
 
 class _RuleTrace(Trace):
-    """The trace under which rules run: records operations on tangents, passes on the others."""
+    """The trace of rules: records operations on tangents, passes on the others."""
 
     __slots__ = ("linear",)
 
@@ -70,9 +70,12 @@ class _RuleTrace(Trace):
 
 
 class UserRuleTrace(_RuleTrace):
-    """The trace under which a user's rule runs. Such a rule may apply a primitive that holds jaxprs
-    to primals and tangents together (a jitted rule does): the part that needs primals only runs at
-    once, the rest is recorded. weft's own rules bind linear jaxprs, which need no splitting."""
+    """The trace of a user's rule.
+
+    Such a rule may apply a primitive that holds jaxprs to primals and tangents together (a jitted
+    rule does): the part of primals alone runs at once, the rest is recorded. weft's own rules bind
+    linear jaxprs, which need no splitting.
+    """
 
     __slots__ = ()
 
@@ -135,8 +138,8 @@ class LinearizeTrace(DualTrace):
 
 
 def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
-    """Makes a linear jaxpr share the copies of NumPy arrays of the jaxpr being recorded around it,
-    so that one array is one constant of both."""
+    """Makes a linear jaxpr share the copies of NumPy arrays of the jaxpr being recorded, so that
+    one array is one constant of both."""
     while trace is not None:
         if isinstance(trace, StagingTrace):
             linear.captured = trace.captured
@@ -192,8 +195,8 @@ def linear_program(
 def _needed(
     linear: StagingTrace, tangents: Sequence[Any]
 ) -> tuple[list[Var], list[Equation], list[Atom], list[Any]]:
-    """What the recorded linear jaxpr consists of that computes these tangents: its inputs, its
-    equations and its outputs; and the residuals, the values of its first inputs."""
+    """The parts of the linear jaxpr that compute these tangents: its inputs, equations and outputs;
+    and the residuals, the values of its first inputs."""
     outputs = [linear.atom(t) for t in tangents]
     eqns, read = dce_equations(linear.eqns, outputs)
     residuals = [(var, value) for var, value in linear.consts.values() if var in read]
@@ -226,9 +229,8 @@ class Linearized:
     """A jaxpr split in two: `primal` computes results and residuals, `linear` the tangents.
 
     `linear` takes the residuals, then the tangents of the inputs marked nonzero, and computes the
-    tangents of the results marked in `nonzero_out`. Each of `residual_sources` is the source of a
-    residual: ("input", i), ("output", i) for the i-th result, or ("extra", i) for an output that
-    `primal` has beyond the results.
+    tangents of the results marked in `nonzero_out`. Each of `residual_sources` is ("input", i),
+    ("output", i) for the i-th result, or ("extra", i) for a further output of `primal`.
     """
 
     primal: Jaxpr

@@ -47,9 +47,9 @@ class OneJaxpr:
     """A primitive of the family, with its differences from the others.
 
     `describe(params)` names an application in messages. `derive(params)` returns the parameters for
-    a jaxpr derived from the application's own; `cut(params, reads, used)` those for the operands
-    and results that these flags keep. `transposed` derives the transposed jaxpr, with which of its
-    linear inputs a cotangent reaches.
+    a derived jaxpr; `cut(params, reads, used)` those for the operands and results that these flags
+    keep. `transposed` derives the transposed jaxpr, and which of its linear inputs a cotangent
+    reaches.
     """
 
     primitive: Primitive
@@ -59,7 +59,7 @@ class OneJaxpr:
     transposed: Callable[[Jaxpr, Flags, Flags], tuple[Jaxpr, Flags]] = transpose_jaxpr
 
     def bind(self, operands: Sequence[Any], jaxpr: Jaxpr, params: Params) -> list[Any]:
-        """Applies the primitive to a jaxpr derived from that in `params`."""
+        """Applies the primitive to a derived jaxpr."""
         return list(self.primitive.bind(*operands, **self.with_jaxpr(jaxpr, params)))
 
     def with_jaxpr(self, jaxpr: Jaxpr, params: Params) -> Params:
@@ -70,7 +70,7 @@ class OneJaxpr:
 def holds_one_jaxpr(kind: OneJaxpr, **own: Rule | None) -> None:
     """Registers the family's rules for a primitive.
 
-    `own` are the rules of the primitive itself, by the name of their table; None leaves one out.
+    `own` are further rules, by the name of their table; None leaves one out.
     """
     derived = {
         "type_rule": partial(one_type, kind),
@@ -184,7 +184,7 @@ def one_dce(kind: OneJaxpr, eqn: Equation, used: Sequence[bool]) -> Cut:
 def smaller_equation(
     eqn: Equation, reads: Sequence[bool], used: Sequence[bool], params: Params
 ) -> tuple[list[bool], Equation]:
-    """The result of a dce rule: which operands are left, and the equation with these and with the
-    results that are `used`."""
+    """The result of a dce rule: which operands are left, and the equation with these and the `used`
+    results."""
     inputs, outputs = marked(reads, eqn.inputs), marked(used, eqn.outputs)
     return list(reads), eqn.replace(inputs=inputs, outputs=outputs, params=params)

@@ -22,8 +22,7 @@ class PartiallyEvaluated:
     """A jaxpr split in two.
 
     `known` takes the known inputs and computes the known results, then the residuals; `unknown`
-    takes the residuals, then the unknown inputs, and computes the unknown results, which
-    `unknown_out` marks.
+    takes the residuals, then the unknown inputs, and computes the results marked in `unknown_out`.
     """
 
     known: Jaxpr
@@ -94,8 +93,8 @@ def _partial_eval(jaxpr: Jaxpr, unknown: Flags, force_unknown: Flags) -> Partial
 
 
 def without_reordering(eqn: Equation, split: SplitEquation) -> SplitEquation:
-    """A split, unless both parts have ordered effects: then all of the equation is unknown, since
-    the effects of a loop's steps alternate between the parts."""
+    """A split, unless both parts have ordered effects: then all is unknown, since a loop's effects
+    alternate between the parts."""
     parts = (split.known, split.unknown)
     if all(part is not None and any_ordered(part.effects) for part in parts):
         return all_unknown(eqn)
@@ -103,5 +102,5 @@ def without_reordering(eqn: Equation, split: SplitEquation) -> SplitEquation:
 
 
 def all_unknown(eqn: Equation) -> SplitEquation:
-    """The split of an equation that belongs to the unknown part as a whole."""
+    """The split of an equation that is unknown as a whole."""
     return SplitEquation(None, eqn, (True,) * len(eqn.outputs), [])

@@ -53,8 +53,8 @@ rules.lower[body_p] = repeated_body_lower
 
 
 def with_called_bodies(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr with its repeated stretches of equations as calls, also in the jaxprs that it
-    holds; itself if there are none. Takes time linear in the equations."""
+    """The jaxpr, and those inside it, with calls of repeated stretches of equations; itself if
+    there are none. Takes linear time."""
     return jaxpr.memoize("called bodies", lambda: _with_called_bodies(jaxpr))
 
 
@@ -102,8 +102,8 @@ def _inside(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def tokens_of(eqns: Sequence[Equation]) -> list[int]:
-    """A number for each equation, equal where all but the variables is; negative where an equation
-    stands for itself alone."""
+    """A number for each equation, equal where all but the variables is equal; negative if the
+    equation must not be shared."""
     numbers: dict[Any, int] = {}
     found = []
     for i, eqn in enumerate(eqns):
@@ -126,8 +126,8 @@ def tokens_of(eqns: Sequence[Equation]) -> list[int]:
 
 
 def metadata_of(eqn: Equation) -> Any:
-    """What the operation carries for passes of XLA (`set_xla_metadata`): a shared function has that
-    of one of its bodies."""
+    """The operation's metadata for XLA's passes (`set_xla_metadata`); a shared function has that of
+    one of its bodies."""
     source = eqn.source
     return source[2].metadata if source is not None and len(source) == 3 else ()
 
@@ -146,12 +146,12 @@ class Run:
 
     @property
     def saved(self) -> int:
-        """How many equations need not be compiled."""
+        """The number of equations that need not be compiled."""
         return (self.stop - self.start) // self.period * self.period - self.period
 
 
 def longest_run(eqns: Sequence[Equation], tokens: Sequence[int]) -> Run | None:
-    """The run that saves most equations; None if none is worth a function."""
+    """The run that saves most equations, or None if none is worth a function."""
     found = [run for period in periods_of(tokens) for run in runs_of(tokens, period)]
     for run in sorted(found, key=lambda run: (-run.saved, run.period)):
         body = eqns[run.start : run.start + run.period]
@@ -161,7 +161,7 @@ def longest_run(eqns: Sequence[Equation], tokens: Sequence[int]) -> Run | None:
 
 
 def periods_of(tokens: Sequence[int]) -> list[int]:
-    """The distances at which the same tokens come again, the most frequent first."""
+    """The distances at which the same tokens repeat, the most frequent first."""
     # Equations may hold jaxprs, so a body may have fewer equations of its own.
     least = called_bodies.LEAST.equations // 4
     last: dict[tuple[int, ...], int] = {}
@@ -194,8 +194,8 @@ def runs_of(tokens: Sequence[int], period: int) -> Iterator[Run]:
 
 @dataclasses.dataclass(frozen=True)
 class RepeatedBody:
-    """Equations from `start` to `stop`, the variables that they read from outside, and those that
-    they write, each in the order of its first use."""
+    """Equations from `start` to `stop`, the outside variables that they read, and those that they
+    write, in the order of first use."""
 
     start: int
     stop: int
@@ -221,7 +221,7 @@ def last_reads_of(jaxpr: Jaxpr) -> dict[Var, int]:
 
 
 def groups_of(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) -> list[Group]:
-    """The bodies of a run, those that equal enough others."""
+    """The groups of equal bodies in a run that are large enough."""
     first = run.start + best_phase(eqns, run, last_reads)
     groups: dict[Any, Group] = defaultdict(list)
     for start in range(first, run.stop - run.period + 1, run.period):
@@ -232,10 +232,9 @@ def groups_of(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) ->
 
 
 def best_phase(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) -> int:
-    """Where to cut a run into bodies: where fewest values of one body are read by the next one.
+    """The cut of a run into bodies where the next body reads the fewest values of one.
 
-    Only cuts that lose no body are looked at. Values that live longer than a body are read wherever
-    the cut is.
+    Only cuts that lose no body count. Values that outlive a body are read wherever the cut is.
     """
     period = run.period
     crossing = [0] * (2 * period + 1)
@@ -255,8 +254,8 @@ def best_phase(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) -
 
 
 def form_of(eqns: Sequence[Equation]) -> tuple[Any, list[Var], list[Var]]:
-    """(form, variables that are read, variables that are written) of a body: bodies of equal tokens
-    and forms compute the same of corresponding variables."""
+    """(form, variables read, variables written) of a body: bodies of equal tokens and forms compute
+    the same of corresponding variables."""
     reads: dict[Var, int] = {}
     writes: dict[Var, int] = {}
     form = []
@@ -275,8 +274,8 @@ def form_of(eqns: Sequence[Equation]) -> tuple[Any, list[Var], list[Var]]:
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """Bodies that read what bodies of another group wrote: of `reader` k, operand `operands[i]` is
-    result `results[i]` of the `writers[k]`-th body of the group `group`."""
+    """Bodies that read another group's results: of `reader` k, operand `operands[i]` is result
+    `results[i]` of the `writers[k]`-th body of the group `group`."""
 
     group: int
     writers: list[int]
@@ -285,7 +284,7 @@ class Pair:
 
 
 class BodyCalls:
-    """The calls that stand for the bodies of some groups."""
+    """The calls of some groups' bodies."""
 
     def __init__(self, jaxpr: Jaxpr, groups: list[Group]) -> None:
         self.jaxpr = jaxpr
@@ -306,7 +305,7 @@ class BodyCalls:
         self.needed = self.read_outside()
 
     def by_start(self) -> dict[int, tuple[int, Equation]]:
-        """Start of a body -> its stop, and its call."""
+        """The stop and the call of each body, by its start."""
         calls: dict[int, tuple[int, Equation]] = {}
         for g, pair in self.pairs.items():
             calls |= self.paired(g, pair)
@@ -338,7 +337,7 @@ class BodyCalls:
         return None
 
     def read_outside(self) -> set[Var]:
-        """What is read outside of the body that writes it, other than by its partner."""
+        """The variables read outside of the body that writes them and its partner."""
         inside: set[int] = set()
         found: set[Var] = {atom for atom in self.jaxpr.outputs if type(atom) is Var}
         for g, group in enumerate(self.groups):
@@ -352,7 +351,7 @@ class BodyCalls:
         return found
 
     def given(self, group: Group) -> list[int]:
-        """Which of what bodies write is read elsewhere, in any of them."""
+        """Which results of a group's bodies are read elsewhere."""
         count = len(group[0].writes)
         return [i for i in range(count) if any(body.writes[i] in self.needed for body in group)]
 
@@ -369,7 +368,7 @@ class BodyCalls:
         return body.stop, Equation(body_p, inputs, {"jaxpr": jaxpr}, outputs, source)
 
     def plain(self, group: Group) -> dict[int, tuple[int, Equation]]:
-        """The calls of a group that is not the reader or the writer of a pair."""
+        """The calls of a group that is not in a pair."""
         given, first = self.given(group), group[0]
         jaxpr = self.body_jaxpr(first, [first.writes[i] for i in given], first.reads)
         return {
@@ -378,7 +377,7 @@ class BodyCalls:
         }
 
     def paired(self, reader: int, pair: Pair) -> dict[int, tuple[int, Equation]]:
-        """The calls of two groups, of which one keeps for the other the least bytes it can."""
+        """Pairs the calls of two groups, with the fewest residual bytes between them."""
         readers, writers = self.groups[reader], self.groups[pair.group]
         given = self.given(writers)
         # Of the pair that stands for all: what the writer computes, and what the reader does.

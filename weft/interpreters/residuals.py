@@ -87,17 +87,17 @@ def choose_residuals(split: Linearized, free: Collection[Var], once: bool = True
         kept = _from_operands(kept, primal, makers, free)
     if kept == costly and not same:
         return split
-    return _rebuilt(split, primal, wanted, makers, kept | free)
+    return _rebuild(split, primal, wanted, makers, kept | free)
 
 
 def _without_repeats(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[Var, Var]]:
-    """The jaxpr without the equations that repeat an earlier one, and for each of their results
-    that of the earlier equation."""
+    """The jaxpr without equations that repeat an earlier one, and the earlier result for each of
+    theirs."""
     same: dict[Var, Var] = {}
     met: dict[Hashable, Equation] = {}
     eqns: list[Equation] = []
     for whole in jaxpr.eqns:
-        eqn = _renamed(whole, same) if same else whole
+        eqn = _rename(whole, same) if same else whole
         if not eqn.effects and len(eqn.outputs) == 1:
             operands = [
                 (x.type, exact_key(x.value)) if isinstance(x, Literal) else x for x in eqn.inputs
@@ -120,14 +120,14 @@ def _without_repeats(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[Var, Var]]:
     return Jaxpr(jaxpr.inputs, eqns, outputs, jaxpr.num_consts, jaxpr.name), same
 
 
-def _rebuilt(
+def _rebuild(
     split: Linearized,
     primal: Jaxpr,
     wanted: Sequence[Atom],
     makers: dict[Var, Equation],
     available: Collection[Var],
 ) -> Linearized:
-    """The halves where the linear one takes the available values and computes the others again."""
+    """The halves where the linear one takes the available values and computes the others."""
     linear, results = split.linear, primal.outputs[: split.num_outputs]
     needed = set(_variables(wanted))
     again: list[Equation] = []
@@ -151,8 +151,8 @@ def _rebuilt(
             same[var] = known
     for v in (*residuals, *computed):
         inside.setdefault(v, Var(v.type))
-    eqns = [_renamed(eqn, inside) for eqn in reversed(again)]
-    eqns += [_renamed(eqn, same) for eqn in linear.eqns] if same else linear.eqns
+    eqns = [_rename(eqn, inside) for eqn in reversed(again)]
+    eqns += [_rename(eqn, same) for eqn in linear.eqns] if same else linear.eqns
     outputs = [same.get(x, x) if type(x) is Var else x for x in linear.outputs]
     names = {v: atom for v, atom in inside.items() if type(atom) is Var}
     inputs = [names[v] for v in residuals] + linear.inputs[len(wanted) :]
@@ -168,7 +168,7 @@ def _rebuilt(
     return Linearized(first, later, split.nonzero_out, sources, split.num_outputs)
 
 
-def _renamed(eqn: Equation, names: Mapping[Var, Atom]) -> Equation:
+def _rename(eqn: Equation, names: Mapping[Var, Atom]) -> Equation:
     """The equation in other variables."""
     inputs = [names.get(x, x) if type(x) is Var else x for x in eqn.inputs]
     outputs = [names.get(x, x) for x in eqn.outputs]
@@ -180,8 +180,8 @@ def _renamed(eqn: Equation, names: Mapping[Var, Atom]) -> Equation:
 def _from_operands(
     kept: set[Var], primal: Jaxpr, makers: dict[Var, Equation], free: Collection[Var]
 ) -> set[Var]:
-    """The values to keep, with one operand in place of several functions of it. Adds to `makers`
-    the equations of these functions."""
+    """The values to keep, with one operand in place of several functions of it, whose equations are
+    added to `makers`."""
     functions: dict[Var, list[Equation]] = {}
     for eqn in primal.eqns:
         if eqn.primitive.facts.again_from_operand and eqn.outputs[0] in kept:
@@ -198,7 +198,7 @@ def _from_operands(
 def _minimum_cut(
     wanted: Sequence[Var], makers: dict[Var, Equation], free: Collection[Var]
 ) -> set[Var]:
-    """The values to keep, of least bytes, from which cheap equations compute all that is wanted."""
+    """The values of least bytes from which cheap equations compute all wanted ones."""
     network = _Network()
     numbers = {v: i for i, v in enumerate(wanted, start=1)}
     values = list(wanted)
@@ -229,7 +229,7 @@ def _variables(atoms: Iterable[Atom]) -> list[Var]:
 
 
 def _bytes(type: ArrayType) -> int:
-    """What a value weighs: one more than its bytes, so that fewer values are better."""
+    """The weight of a value: its bytes and one, so that fewer values are better."""
     return type.size * getattr(type.dtype, "itemsize", 8) + 1
 
 
@@ -240,8 +240,8 @@ _INFINITE = 1 << 62
 class _Network:
     """A network of edges with capacities, and the greatest flow through it.
 
-    `room` has for each node the nodes behind it with what may still flow there; an edge and its
-    reverse are both in it.
+    `room` has for each node its next nodes and the flow still possible to them, reverse edges
+    included.
     """
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ class _Network:
         self.room[head].setdefault(tail, 0)
 
     def reaching_sink(self) -> set[int]:
-        """The nodes from which more could still reach the sink once the flow is the greatest."""
+        """The nodes that can still reach the sink at the greatest flow."""
         while (levels := self._levels()) is not None:
             heads = {node: list(self.room[node]) for node in levels}
             while self._push(levels, heads):
@@ -273,7 +273,7 @@ class _Network:
         return found
 
     def _levels(self) -> dict[int, int] | None:
-        """The distance of each node from the source, as far as the sink; None if it is cut off."""
+        """The distance of each node from the source, up to the sink; None if it is cut off."""
         levels = {_SOURCE: 0}
         frontier = [_SOURCE]
         while frontier and _SINK not in levels:
@@ -287,8 +287,8 @@ class _Network:
         return levels if _SINK in levels else None
 
     def _push(self, levels: dict[int, int], heads: dict[int, list[int]]) -> bool:
-        """Sends as much as one path takes; whether there was one. `heads` loses the edges that lead
-        nowhere by this distance, so that none is tried twice."""
+        """Sends as much as one path takes; returns whether there was one. `heads` loses the edges
+        that lead nowhere at this distance, so that none is tried twice."""
         path = [_SOURCE]
         while path[-1] != _SINK:
             node = path[-1]

@@ -52,12 +52,10 @@ def cast_to(value: Any, wanted: ArrayType) -> Any:
 def pvary_jaxpr(
     jaxpr: Jaxpr, in_types: Sequence[ArrayType], out_varying: Sequence[frozenset[str]] | None = None
 ) -> Jaxpr:
-    """The jaxpr for inputs of these types, which differ from its own in varying axes or weak types;
-    with `out_varying` each result varies along these axes at least.
+    """The jaxpr for inputs that differ from its own in varying axes or weak types.
 
-    Args:
-        in_types: The types that the new jaxpr takes.
-        out_varying: For each result the mesh axes along which it varies at least; None for none.
+    in_types: the types that the new jaxpr takes; out_varying: for each result the mesh axes along
+    which it varies at least; None for none.
     """
     outs = tuple(out_varying) if out_varying is not None else None
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.arrays.rounded_values import HALVED, WIDE, lost_digits, made_in_32_bits, warn_once
+from weft.arrays.rounded_values import HALVED, WIDE, lost_digits, mark_rounded, warn_once
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.ops.elementwise.convert import convert_element_type_p
@@ -21,8 +21,8 @@ _SMALL = 1 << 16
 
 
 class RoundedInputs(NamedTuple):
-    """What enters float64: the inputs by number, and values that the program computes from its own
-    numbers, each with the line where that happens."""
+    """What enters float64 from 32 bits: the numbers of inputs, and values computed from the
+    program's own numbers, each with its line."""
 
     inputs: dict[int, sources.Source | None]
     numbers: list[tuple[Jaxpr, sources.Source | None]]
@@ -32,18 +32,15 @@ _NONE = RoundedInputs({}, [])
 
 
 def rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
-    """What enters float64 in a jaxpr after it was taken in 32 bits; found once for each jaxpr."""
+    """What enters float64 from 32 bits in a jaxpr, cached on it."""
     return jaxpr.memoize("rounded inputs", lambda: _rounded_inputs(jaxpr))
 
 
 def warn_of_rounded_inputs(
     what: str, jaxpr: Jaxpr, values: Sequence[Any], with_line: bool = True
 ) -> None:
-    """Warns of the last inputs of a jaxpr, where the values given for them lose digits.
-
-    values: For the last inputs, what the user passed. with_line: Whether the line where they enter
-    float64 is the user's.
-    """
+    """Warns of the last inputs of a jaxpr if their `values`, as the user passed them, lose digits.
+    `with_line`: whether the line where they enter float64 is the user's."""
     found = rounded_inputs(jaxpr).inputs
     first = len(jaxpr.inputs) - len(values)
     for i, source in found.items():
@@ -61,13 +58,13 @@ def warn_of_rounded_inputs(
 
 
 def warn_of_numbers(what: str, jaxpr: Jaxpr) -> None:
-    """Warns of what the jaxpr itself computes in 32 bits from Python numbers, and then uses in 64.
+    """Warns of values that the jaxpr computes in 32 bits from Python numbers, and uses in 64.
 
     No transformation may be active: these values are computed.
     """
     for numbers, source in rounded_inputs(jaxpr).numbers:
         (value,) = eval_jaxpr(numbers, ())
-        lost = lost_digits(made_in_32_bits(value))
+        lost = lost_digits(mark_rounded(value))
         if lost is not None:
             text = (
                 f"{what}: a function of Python numbers is computed in 32 bits, {lost!s}, since "
@@ -101,7 +98,7 @@ def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
 
 
 def _widened(eqn: Equation) -> Iterator[Var]:
-    """The operands of 32 bits that an equation converts to 64, itself or in a jaxpr it holds."""
+    """The operands that an equation, or a jaxpr in it, converts from 32 to 64 bits."""
     converts = eqn.primitive is convert_element_type_p and eqn.params["new_dtype"] in WIDE
     if converts or (not eqn.primitive.memoise and any(map(_widens, jaxprs_in(eqn.params)))):
         for atom in eqn.inputs:
@@ -117,7 +114,7 @@ def _widens(jaxpr: Jaxpr) -> bool:
 
 
 def _before(atom: Var, makers: dict[Var, int], eqns: Sequence[Equation]) -> set[Var]:
-    """The variables that a value is computed from."""
+    """The variables from which a value is computed."""
     seen, left = {atom}, [atom]
     while left:
         number = makers.get(left.pop())
@@ -129,8 +126,8 @@ def _before(atom: Var, makers: dict[Var, int], eqns: Sequence[Equation]) -> set[
 
 
 def _computes_numbers(eqn: Equation) -> bool:
-    """Whether an equation computes a few values, of Python numbers where its operands are known: a
-    NumPy scalar has its dtype because the program gave it one."""
+    """Whether an equation computes a few values, from Python numbers if its operands are known: a
+    NumPy scalar has its dtype on purpose."""
     numbers = [atom.value for atom in eqn.inputs if type(atom) is Literal]
     plain = not any(isinstance(number, np.inexact) for number in numbers)
     small = all(var.type.size <= _SMALL for var in eqn.outputs)

@@ -112,7 +112,7 @@ class StagingTrace(Trace):
         return StagingTracer(self, var, created)
 
     def constant(self, value: Any) -> Atom:
-        """The atom that stands for a value from outside: a literal, or a closed-over input."""
+        """The atom of a value from outside: a literal, or a closed-over input."""
         known = self.consts.get(id(value))
         if known is not None:
             return known[0]
@@ -136,11 +136,11 @@ class StagingTrace(Trace):
         return var
 
     def constant_tracer(self, value: Any) -> StagingTracer:
-        """A tracer of a value from outside; of a number, one that stands for a literal."""
+        """A tracer of a value from outside, for a number of a literal."""
         return StagingTracer(self, self.constant(value), None)
 
     def capture(self, value: np.ndarray[Any, Any]) -> Array:
-        """A copy of a NumPy array, which the user's program may change before it is used again."""
+        """A copy of a NumPy array, which the user's program may change later."""
         known = self.captured.get(id(value))
         if known is not None:
             seen = np.asarray(known[1])
@@ -195,15 +195,15 @@ class StagingTrace(Trace):
     # way are never in the primitive's type cache, so that recording is as fast as without.
 
     def joined(self, primitive: Primitive, inputs: Sequence[Atom]) -> list[Atom]:
-        """The operands cast to vary along the same mesh axes: the union."""
+        """The operands cast to the union of the mesh axes along which they vary."""
         union: frozenset[str] = frozenset().union(*(atom.type.varying for atom in inputs))
         return self.varied(primitive, inputs, [union] * len(inputs))
 
     def retyped(
         self, primitive: Primitive, inputs: list[Atom], params: dict[str, Any]
     ) -> tuple[list[Atom], dict[str, Any]]:
-        """The operands and parameters of a primitive that holds jaxprs, fitted to each other;
-        operands are cast instead of what stands for them inside."""
+        """The operands and parameters of a primitive that holds jaxprs, fitted to each other. Casts
+        inside become casts of operands."""
         rule = rules.retype.get(primitive)
         if rule is None or not mesh_axes():
             return inputs, params
@@ -250,11 +250,11 @@ class StagingTrace(Trace):
         operands: Sequence[Atom],
         written: bool = False,
     ) -> Var:
-        """A variable that holds a value cast to vary along more axes. Where casts are explicit, it
-        is an error unless this one is `written` in the program.
+        """A variable of a value cast to vary along more axes. With explicit casts it is an error
+        unless this one is `written` in the program.
 
-        The cast applies to the smallest array that the value was made of: bias and weights before
-        they are broadcast, so that the transpose sums between devices after it has summed on each.
+        The cast applies to the smallest array of which the value was made: bias and weights before
+        they are broadcast, so that the transpose sums on each device first.
         """
         known = self.casts.get((var, axes))
         if known is None:
@@ -282,8 +282,8 @@ class StagingTrace(Trace):
         return self.makers.get(var)  # type: ignore[arg-type]
 
     def is_constant(self, var: Var) -> bool:
-        """Whether no derivative goes through a value: it is computed from numbers, from arrays that
-        are closed over, and in a linear jaxpr from anything but its inputs."""
+        """Whether no derivative goes through a value: it is computed from numbers or closed-over
+        arrays, and in a linear jaxpr from anything but its inputs."""
         pending, seen = [var], {var}
         while pending:
             last = pending.pop()
@@ -297,8 +297,8 @@ class StagingTrace(Trace):
         return True
 
     def name_origins(self, error: WeftError, names: Sequence[str]) -> None:
-        """Adds to an error about a value of this trace the names of the inputs that it is made of;
-        `names` are those of the last inputs."""
+        """Adds to an error about a value the names of the inputs that it is computed from; `names`
+        are those of the last inputs."""
         tracer = error._tracer
         if type(tracer) is not StagingTracer or tracer._trace is not self:
             return
@@ -318,14 +318,14 @@ class StagingTrace(Trace):
             error.got = f"{tracer.origin()}, from the {which} {', '.join(found)}"
 
     def is_captured(self, var: Var) -> bool:
-        """Whether a variable stands for a value from outside that is not differentiated here."""
+        """Whether a variable is a value from outside that is not differentiated here."""
         return any(
             own is var and (self.linear or not isinstance(value, Tracer))
             for own, value in self.consts.values()
         )
 
     def atom(self, value: Any) -> Atom:
-        """The atom of a result: a tracer of this trace, or anything from outside."""
+        """The atom of a result: a tracer of this trace, or any value from outside."""
         if type(value) is StagingTracer and value._trace is self:
             return value._var
         return self.constant(value)
@@ -437,7 +437,7 @@ def trace_to_jaxpr(
 
 
 def no_references(trace: StagingTrace) -> WeftNotImplementedError:
-    """The error for a function that uses a reference where its operation has no place for one."""
+    """The error for a reference in a function whose operation takes none."""
     value = next(ref for _, ref in trace.consts.values() if id(ref) in trace.references)
     of = f" of {trace.function}" if trace.function else ""
     message = f"{trace.name}{of}: the function uses a reference from outside"
@@ -450,8 +450,6 @@ def no_references(trace: StagingTrace) -> WeftNotImplementedError:
 
 def rebuild(function: Callable[..., Sequence[Any]], types: Types, name: str, what: str) -> Jaxpr:
     """The jaxpr of a function that evaluates other jaxprs; closed-over arrays become constants.
-
-    `what` names the transformation.
-    """
+    `what` names the transformation."""
     jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
     return inline_consts(jaxpr, consts)

@@ -22,7 +22,7 @@ def known_operands(operands: Sequence[Any]) -> tuple[Flags, list[Any]]:
 
 
 def merge_zeros(flags: Sequence[bool], values: Iterable[Any], types: Types) -> list[Any]:
-    """The next of the values where a flag is set, a `Zero` of the type's tangent elsewhere."""
+    """The next value where a flag is set, a `Zero` of the type's tangent elsewhere."""
     given = iter(values)
     pairs = zip(flags, types, strict=True)
     return [next(given) if flag else Zero(type.tangent()) for flag, type in pairs]
@@ -31,6 +31,6 @@ def merge_zeros(flags: Sequence[bool], values: Iterable[Any], types: Types) -> l
 def merge_cotangents(
     linear: Sequence[bool], reached: Sequence[bool], outs: Iterable[Any]
 ) -> list[Any]:
-    """The results of a transposed jaxpr, one entry per operand: None for operands that are not
-    linear and, among those that are, for the ones that no cotangent reaches."""
+    """The results of a transposed jaxpr, one entry per operand: None if it is not linear, or no
+    cotangent reaches it."""
     return spread(linear, spread(reached, outs))

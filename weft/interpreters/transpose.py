@@ -98,7 +98,7 @@ def backward_pass(
             for x in eqn.inputs
         ]
         with sources.backward(eqn.source):
-            found = _transposed(eqn, cts, operands)
+            found = _transpose_wide(eqn, cts, operands)
             for atom, cotangent in zip(eqn.inputs, found, strict=True):
                 accumulate(atom, cotangent)
 
@@ -146,8 +146,8 @@ class CotangentSums:
         self.pending[var] = add_tangents(total, cotangent)
 
     def pop(self, var: Var, keep_wide: bool = False) -> Any:
-        """The complete sum, which is forgotten, in the variable's dtype unless it may be wide; None
-        if there is none."""
+        """The complete sum, which is dropped, or None. It is in the variable's dtype unless
+        `keep_wide`."""
         total, of = self.pending.pop(var, None), var.type
         if total is None or of.dtype not in SUMMED_IN_FLOAT32 or type_of(total).dtype == of.dtype:
             return total
@@ -167,9 +167,9 @@ def _cotangents(eqn: Equation, totals: CotangentSums) -> Any:
     return [Zero(v.type) if ct is None else ct for v, ct in zip(eqn.outputs, cts, strict=True)]
 
 
-def _transposed(eqn: Equation, cts: Any, operands: Sequence[Any]) -> Any:
-    """The cotangents of an equation's operands: those of 16-bit ones in float32, if that of the
-    result is or if they are sums."""
+def _transpose_wide(eqn: Equation, cts: Any, operands: Sequence[Any]) -> Any:
+    """The cotangents of an equation's operands; 16-bit ones in float32 if the result's is, or if
+    they are sums."""
     primitive = eqn.primitive
     rule = functools.partial(rules.transpose[primitive], **eqn.params)
     if primitive.multiple_results or not primitive.facts.wide_cotangents:
@@ -181,12 +181,12 @@ def _transposed(eqn: Equation, cts: Any, operands: Sequence[Any]) -> Any:
     if not sums and type_of(cts).dtype == of.dtype:
         return rule(cts, *operands)
     wide = convert_element_type(cts, dtypes.float32)
-    found = rule(wide, *map(_widened, operands))
+    found = rule(wide, *map(_widen, operands))
     return [cts if ct is wide else ct for ct in found]
 
 
-def _widened(operand: Any) -> Any:
-    """An operand of a transpose rule in float32, if it has 16 bits."""
+def _widen(operand: Any) -> Any:
+    """An operand of a transpose rule, in float32 if it has 16 bits."""
     of: ArrayType = type_of(operand)
     if of.dtype not in SUMMED_IN_FLOAT32:
         return operand
@@ -199,7 +199,7 @@ def _before_casts(
     eqns: Sequence[Equation], inputs: Sequence[Var], linear: set[Var]
 ) -> tuple[list[Equation], list[Equation]]:
     """The equations that depend on no cast of a linear value, and the casts of their results and of
-    the inputs. No other equation comes before one of these, so they can be transposed last."""
+    the inputs. No other equation precedes one of these, so they are transposed last."""
     before = set(inputs)
     first: list[Equation] = []
     casts: list[Equation] = []
@@ -214,8 +214,8 @@ def _before_casts(
 
 
 def _sums(casts: Iterable[Equation], totals: CotangentSums) -> list[tuple[Atom, Any]]:
-    """What was cast, and the sums of the cotangents over the devices: one for all casts of a value
-    along the same axes, and common ones for several values where buckets are wanted."""
+    """The cast variables, and the sums of their cotangents over the devices: one for all casts of a
+    value along the same axes, in buckets if wanted."""
     found: dict[tuple[Atom, Any], Any] = {}
     lines: dict[tuple[Atom, Any], Any] = {}
     for eqn in casts:

@@ -32,13 +32,13 @@ spec_types: set[type] = set()
 
 
 class VmappableValue:
-    """A value of a registered class as a leaf of a tree, whether its class is a node or not."""
+    """A value of a registered class as a leaf, even if its class is a node."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def lengths(self, spec: Any) -> list[int]:
-        """How long the mapped axis is, where the value has a shape that says so; else nothing."""
+        """The lengths of the mapped axis, if the value has a shape that says it."""
         shape = getattr(self.value, "shape", ())
         found = isinstance(spec, int) and -len(shape) <= spec < len(shape)
         return [shape[spec]] if found else []
@@ -122,7 +122,7 @@ def closed(values: Any) -> Any:
 
 
 def element(value: Any, spec: Any) -> Any:
-    """What the mapped function, which runs now, sees of a value for one element."""
+    """A value as the mapped function, which runs now, sees it for one element."""
     trace = current_trace()
     assert isinstance(trace, BatchTrace)
 
@@ -145,8 +145,8 @@ def _indices(registered: Vmappable, size: int) -> Any:
 
 
 def whole(value: Any, spec: Any, move: Callable[[Any, int | None, Any, int], Any]) -> Any:
-    """What `vmap` returns for a value that the mapped function, which runs now, computed for one
-    element; `move(array, dim, spec, size)` brings the mapped dimension of an array to its place."""
+    """The result of `vmap` for a value computed for one element by the function that runs now.
+    `move(array, dim, spec, size)` brings the mapped dimension of an array to its place."""
     trace = current_trace()
     assert isinstance(trace, BatchTrace)
 

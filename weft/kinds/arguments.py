@@ -113,7 +113,7 @@ def _each(value: Any, call: Arguments) -> tuple[Any, ...]:
 
 
 def common(operation: str, values: list[Any]) -> Sequence[Any]:
-    """Brings operands to the dtype that they promote to."""
+    """Promotes operands to a common dtype."""
     return promoted(operation, *values)
 
 
@@ -236,7 +236,7 @@ def copied(why: str, fix: str) -> Kind:
 
 
 def refused(why: str, fix: str) -> Kind:
-    """The kind of an argument that NumPy or SciPy takes and weft does not, but for None."""
+    """The kind of an argument that NumPy or SciPy takes and weft refuses, but for None."""
 
     def take(value: Any, call: Arguments) -> None:
         raise not_taken(call.operation, call.name, value, why, fix)

@@ -71,8 +71,7 @@ _uncopied = functools.partial(CompiledFunction, copies=False)
 class ArrayFunction(KnownCalls):
     """A function of arrays; made by `array_function`, or by `python_function` without a program.
 
-    program: makes what runs the body as one executable; chapter: what stands before its name in
-    errors.
+    program: makes the executable of the body; chapter: the prefix of its name in errors.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class ArrayFunction(KnownCalls):
 
     @functools.cached_property
     def groups(self) -> list[tuple[Callable[..., Any], list[str]]]:
-        """The operands that are brought together: by what function, and their names."""
+        """The operands that are brought together: the function, and their names."""
         found: dict[Callable[..., Any], list[str]] = {}
         for name, kind in self.kinds.items():
             if kind.together is not None:
@@ -140,7 +139,7 @@ class ArrayFunction(KnownCalls):
             raise
 
     def _called(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call, of which nothing is known, under a trace or none."""
+        """A new call, under a trace or none."""
         warned = warnings_so_far()
         taken, program = self._taken(args, kwargs), self.program
         if program is None or (program.inlined and trace is not None and records(trace)):
@@ -201,7 +200,7 @@ class ArrayFunction(KnownCalls):
         return self.bind(*args, **kwargs)
 
     def _run(self, taken: dict[str, Any]) -> Any:
-        """The body on arguments that are taken, its operands as arrays and brought together."""
+        """The body on taken arguments, with its operands as arrays and brought together."""
         for name in self.operand_names:
             value = taken[name]
             if value is None or isinstance(value, _ARRAYS) or self._is_fixed(name, value):
@@ -218,11 +217,11 @@ class ArrayFunction(KnownCalls):
         return self.body(**taken)
 
     def _constant(self, value: Any) -> Any:
-        """An operand that is no array, as the body gets it."""
+        """An operand that is not an array, as the body gets it."""
         return constant(value)
 
     def _is_fixed(self, name: str, value: Any) -> bool:
-        """Whether an operand is a number, a tuple of them or a name, so a part of the program."""
+        """Whether an operand is a number, a tuple of them or a name: part of the program."""
         if not self.kinds[name].fixed:
             return False
         if type(value) is tuple:
@@ -237,9 +236,8 @@ class ArrayFunction(KnownCalls):
         taken: dict[str, Any],
         known: bool,
     ) -> Any:
-        """A call outside of traces that record: one executable, or one equation. An operand that is
-        None is left out, and a number that is part of the program is none. `known`: whether the
-        call is remembered."""
+        """A call outside of traces that record: one executable, or one equation. Operands that are
+        None, or numbers of the program, are left out. `known`: whether the call is remembered."""
         rows: list[tuple[Any, int | None, tuple[Any, ...]]] = []
         passed = {*map(id, args), *map(id, kwargs.values())}
         for name in self.operand_names:
@@ -318,7 +316,7 @@ class ArrayFunction(KnownCalls):
     def _passed(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> list[tuple[int | str, str | None, Any]]:
-        """The place, the parameter and the value of each argument, as they are passed."""
+        """The position, parameter and value of each argument as passed."""
         code, rest = self.function.__code__, rest_name(self.function)
         by_position = (*code.co_varnames[: code.co_argcount], *(rest,) * len(args))
         named = [(name, name, kwargs[name]) for name in sorted(kwargs)]
@@ -327,9 +325,9 @@ class ArrayFunction(KnownCalls):
     def _leaves(
         self, passed: list[tuple[int | str, str | None, Any]]
     ) -> tuple[list[tuple[str | None, Any]], list[int | str]] | None:
-        """The arrays and numbers that may be operands, each with its parameter, and the places of
-        the other arguments. None for a call that is not known by its arguments, or not yet: a
-        number among the others may be new at each call, so it has to come again."""
+        """The arrays and numbers that may be operands, each with its parameter, and the positions
+        of the other arguments. None for a call that is not known, or not yet: a number among the
+        others may be new at each call, so it has to come again."""
         by_class = self._by_class([x for _, _, x in passed])
         leaves: list[tuple[str | None, Any]] = []
         fixed: list[int | str] = []
@@ -352,7 +350,7 @@ class ArrayFunction(KnownCalls):
 
     @staticmethod
     def _by_class(passed: list[Any]) -> frozenset[type]:
-        """The classes of numbers that become operands whatever their values are. An integer beside
+        """The classes of numbers that become operands whatever their values. An integer beside
         narrow, wide or unsigned integers may not fit; one of 64 bits has other bounds."""
         if calls is None:
             return frozenset()  # Python's own calls know numbers by their values.
@@ -431,7 +429,7 @@ class PythonFunction(ArrayFunction):
 def _place_of(
     name: str, value: Any, leaves: Sequence[tuple[str | None, Any]], kept: Sequence[int]
 ) -> int | None:
-    """Which of the leaves an operand was passed as, of those that no operand before it was."""
+    """The leaf as which an operand was passed, among those not yet taken."""
     for place, (owner, x) in enumerate(leaves):
         if owner == name and place not in kept and (x is value or type(x) in _NUMBERS):
             return place
@@ -445,7 +443,7 @@ def array_function(body: F) -> F:
 
 def python_function(body: F) -> F:
     """Makes a public function whose arguments are taken by their kinds and whose body runs as
-    Python: it reads values, or hands on to other functions of arrays."""
+    Python: it reads values, or calls other functions of arrays."""
     return PythonFunction(body)  # type: ignore[return-value]
 
 
@@ -463,7 +461,7 @@ def constant(value: Any) -> Any:
 
 
 def _of_user(error: Exception) -> bool:
-    """Whether an error comes from code of the user's that a function of arrays has called."""
+    """Whether an error comes from user code that a function of arrays has called."""
     entry = error.__traceback__
     while entry is not None and is_internal(entry.tb_frame.f_code.co_filename):
         entry = entry.tb_next
@@ -471,7 +469,7 @@ def _of_user(error: Exception) -> bool:
 
 
 def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:
-    """The operands of these names in a row."""
+    """The operands of these names."""
     values: list[Any] = []
     for name in names:
         value = taken[name]
@@ -480,7 +478,7 @@ def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:
 
 
 def _replace(taken: dict[str, Any], names: Sequence[str], values: Sequence[Any]) -> None:
-    """Puts other values in the place of the operands of these names."""
+    """Replaces the operands of these names."""
     rest = iter(values)
     for name in names:
         value = taken[name]

@@ -45,8 +45,8 @@ from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonica
 def check_arrays(operation: str, *values: Any, argument: str = "", first: int = 0) -> None:
     """Raises WeftTypeError naming the first argument that is neither an array nor a number.
 
-    argument: the name of the one value, where its position says little to the user; first: the
-    position of the first value among the arguments.
+    argument: the name of a single value, whose position says little; first: the position of the
+    first value among the arguments.
     """
     for position, value in enumerate(values, first):
         if getattr(value, "type", None) is not None:
@@ -121,7 +121,7 @@ def refuse_out(operation: str, out: Any) -> None:
 
 
 def axis_of(axis: Any, ndim: int, operation: str) -> int:
-    """One axis, between 0 and ndim - 1. Raises TypeError if it is no integer."""
+    """One axis, between 0 and ndim - 1. Raises TypeError if it is not an integer."""
     try:
         axis = operator.index(axis)
     except TypeError:
@@ -221,7 +221,7 @@ def check_dimensions(
 
 
 def check_number(value: Any, operation: str, argument: str) -> None:
-    """Raises WeftTypeError if a value is no number and no array without dimensions."""
+    """Raises WeftTypeError if a value is neither a number nor an array without dimensions."""
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return
     known = getattr(value, "type", None) is not None or isinstance(value, np.ndarray)
@@ -255,8 +255,8 @@ def check_fill(fill_value: Any, size: Any, operation: str) -> None:
 
 
 def check_fill_is_read(fill_value: Any, mode: Any, operation: str) -> None:
-    """Raises WeftValueError for a fill value given with a mode that does not fill; under JAX's rule
-    for arguments it has no effect."""
+    """Raises WeftValueError for a fill value with a mode that does not fill; under JAX's rule for
+    arguments it has no effect."""
     if config.lenient():
         return
     message = f"{operation}: fill_value is read with mode='fill'"
@@ -273,8 +273,7 @@ def one_or_several(value: Any) -> Sequence[Any]:
 
 
 def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
-    """A sequence, or the elements of an array of one dimension. Raises WeftTypeError for anything
-    else."""
+    """A sequence, or the elements of an array of one dimension. Raises WeftTypeError for others."""
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return value
     if getattr(value, "ndim", 0) == 1:
@@ -370,8 +369,8 @@ def broadcast_shape(
 
 
 def check_ranks(operation: str, shapes: Sequence[Sequence[int]]) -> None:
-    """Applies the setting `numpy_rank_promotion`: under "warn" or "raise", a UserWarning or a
-    ShapeError for arrays of different ranks; those without dimensions are of all."""
+    """Applies the setting `numpy_rank_promotion`: a UserWarning under "warn" or a ShapeError under
+    "raise" for arrays of different ranks other than 0."""
     setting = config.settings().numpy_rank_promotion
     if setting == "allow":
         return
@@ -399,8 +398,8 @@ def no_common_shape(
 ) -> ShapeError:
     """The error for operands whose shapes do not broadcast together.
 
-    Its fix inserts dimensions into one operand, where that alone gives the shape of the largest: a
-    fix that makes a larger result would compute something else.
+    Its fix inserts dimensions into one operand, if that gives the shape of the largest: a larger
+    result would compute something else.
     """
     message = f"{operation}: " * bool(operation) + f"the {what} do not broadcast together"
     wanted = "lengths that are equal or 1, dimension by dimension from the last"
@@ -449,10 +448,8 @@ def check_axis_not_twice(axes: Sequence[int], operation: str) -> None:
 
 
 def combined(operation: str, function: Any, *values: Any) -> Any:
-    """An elementwise operation of `weft.ops` on values brought to one dtype and one shape.
-
-    Values without dimensions stay so: elementwise primitives broadcast them.
-    """
+    """An elementwise operation of `weft.ops` on values of one dtype and shape. Elementwise
+    primitives broadcast values without dimensions."""
     values = tuple(promoted(operation, *values))
     shapes = [type_of(x).shape for x in values]
     shape = broadcast_shape(operation, *shapes)

@@ -44,16 +44,16 @@ def is_eager() -> bool:
 
 
 def records(trace: Any) -> bool:
-    """Whether a function is called as it is under a trace: where a jaxpr is being recorded, and
-    where the user writes the casts, since it matters there which operands are constants."""
+    """Whether a function is simply called under a trace: where a jaxpr is being recorded, and where
+    the user writes the casts, since constants need none."""
     while trace.parent is not None:
         trace = trace.parent
     return not isinstance(trace, EvalTrace) or any(axis.explicit for axis in mesh_axes())
 
 
 class Body(NamedTuple):
-    """A function's jaxpr for given operand types, and how its result is made of the outputs: 0 for
-    one array alone, or a function of their list."""
+    """A function's jaxpr for given operand types, and the form of its result: 0 for one array
+    alone, or a function of the list of outputs."""
 
     jaxpr: Jaxpr
     form: Any
@@ -63,8 +63,8 @@ class Body(NamedTuple):
         return self.form(outs) if self.form else outs[0]
 
     def selection(self) -> Callable[[Sequence[Any]], Any] | None:
-        """If nothing is computed, a function of the operands that returns those that are the
-        result, as they are and not copied; None otherwise."""
+        """If nothing is computed, a function that picks the results from the operands without
+        copies; None otherwise."""
         numbers: dict[Any, int] = {x: i for i, x in enumerate(self.jaxpr.inputs)}
         places = [numbers.get(x, -1) for x in self.jaxpr.outputs]
         if self.jaxpr.eqns or -1 in places:
@@ -77,8 +77,7 @@ def _exact(static: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _watched(run: Run, name: str, jaxpr: Jaxpr) -> Run:
-    """The run of a program that promotes operands to float64: it warns of those that lost digits
-    before."""
+    """The run of a program that promotes operands to float64, with a warning about rounded ones."""
 
     def watched(buffers: Sequence[Any], arrays: Sequence[Any]) -> Any:
         warn_of_rounded_inputs(name, jaxpr, arrays, False)
@@ -92,10 +91,10 @@ class CompiledFunction:
 
     It returns one array or a tuple of arrays. A caller passes each parameter in one class, flags as
     flags; numbers that may be of several classes are operands. Equal parameters of one class are
-    the same unless they are numbers with bits that equality does not see (0.0 and -0.0): from the
-    first such parameter on, the keys of the function's caches are exact. `compile` makes an
-    executable from a jaxpr, a name and the operands; `copies` says that an operand that is the
-    result is copied. While a jaxpr is recorded an `inlined` one is simply called.
+    the same unless they hold 0.0 or -0.0: from the first such parameter on, the keys of the
+    function's caches are exact. `compile` makes an executable from a jaxpr, a name and the
+    operands; `copies` says that a returned operand is copied. While a jaxpr is recorded an
+    `inlined` one is simply called.
     """
 
     inlined = True
@@ -126,8 +125,8 @@ class CompiledFunction:
     def again(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
         """The result from the cached executable; None on a miss and under a transformation.
 
-        A caller that checks only types and parameters may skip the checks: the call that filled
-        the cache passed them.
+        A caller that checks only types and parameters may skip the checks, which the call that
+        filled the cache passed.
         """
         return None if _trace(None) is not None else self.calls.run(self.key(static), arrays)
 

@@ -52,11 +52,11 @@ def as_operand(operation: str, value: Any) -> Any:
 
 
 def promote_operands(operation: str, *values: Any) -> tuple[Any, ...]:
-    """Operands that share a common dtype. Where that has 64 bits, numbers and NumPy arrays are
-    converted directly, not to the default width first, which would round them.
+    """Operands of a common dtype. If that has 64 bits, numbers and NumPy arrays are converted
+    directly: the default width would round them.
 
-    Raises as `as_operand`, DTypeError if there is no common dtype, and OverflowError for a
-    Python integer beyond it.
+    Raises as `as_operand`, DTypeError if there is no common dtype, and OverflowError for a Python
+    integer beyond it.
     """
     given = operands(operation, *values)
     if all(hasattr(x, "type") for x in given):
@@ -76,7 +76,7 @@ def promote_operands(operation: str, *values: Any) -> tuple[Any, ...]:
 
 def number_for(operation: str, value: Any, dtype: Any) -> Any:
     """Converts a Python number, NumPy scalar or NumPy array to `dtype` where the default width
-    would round it or not hold it; anything else is returned as it is.
+    would lose digits or overflow; others are unchanged.
 
     Raises OverflowError for an integer beyond an integer dtype.
     """
@@ -110,7 +110,7 @@ def in_dtype(value: Any, dtype: Any, operation: str) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number of Python's."""
+    """Whether a value is a Python number."""
     return isinstance(value, NUMBERS) and not isinstance(value, np.generic)
 
 

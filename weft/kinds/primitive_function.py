@@ -70,7 +70,7 @@ class PrimitiveFunction(ArrayFunction):
 def _call(
     ran: Sequence[tuple[Any, Sequence[Array], Any]], leaves: list[Array], out: Any
 ) -> CompiledCall | PythonRun | None:
-    """What a call like this runs from now on; None if that cannot be told."""
+    """The executable call of a later call like this; None if it is not clear."""
     numbers = {id(x._buffer): i for i, x in enumerate(leaves)}
     if len(ran) > 1 or len(numbers) < len(leaves):
         return None

@@ -40,7 +40,7 @@ _IMMUTABLE = (float, complex, np.dtype, np.generic)
 
 
 class _NoKeyError(Exception):
-    """An argument whose use cannot be told from its type or its bits."""
+    """An argument whose use does not follow from its type or bits."""
 
 
 def recording_key(
@@ -85,7 +85,7 @@ def _part(value: Any, trace: StagingTrace, operands: list[StagingTracer]) -> Any
 
 class Recording(NamedTuple):
     """The equations of one call. Its values are numbered: the operands, the literals, then the
-    results of the equations.
+    results.
 
     steps: for each equation the primitive, the numbers of its operands, the parameters, and the
     types of its results; outputs: the numbers of the result's leaves; structure: of the result, or
@@ -105,8 +105,8 @@ class Recording(NamedTuple):
         out: Any,
         jaxprs: bool = False,
     ) -> Recording | None:
-        """The recording of the equations from the position `start` on; None if they depend on more
-        than the operands. jaxprs: whether equations may hold some."""
+        """The recording of the equations from position `start`; None if they depend on more than
+        the operands. jaxprs: whether equations may hold some."""
         if any(type(x._var) is Literal for x in operands):
             return None
         eqns = trace.eqns[start:]

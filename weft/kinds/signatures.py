@@ -20,9 +20,8 @@ _ROOMS = frozenset({"linalg", "fft", "signal", "cluster", "vq", "ndimage"})
 
 
 class ArgumentStep(NamedTuple):
-    """How one argument is taken: its position if it is passed by that, or the slice of positions,
-    its name, its position in the signature, what its kind says, and whether it is the first
-    operand."""
+    """How one argument is taken: its position (or slice of positions) if passed so, its name, its
+    position in the signature, its kind's facts, and whether it is the first operand."""
 
     place: int | slice | None
     name: str
@@ -34,8 +33,8 @@ class ArgumentStep(NamedTuple):
 
 
 class CallForm(NamedTuple):
-    """How the calls are taken that pass arguments in one way: the defaults in order, and a step for
-    each argument that has to be taken. Those come last that depend on others."""
+    """How the calls of one form are taken: the defaults in order, and a step for each argument to
+    be taken. Steps that depend on others come last."""
 
     defaults: dict[str, Any]
     steps: list[ArgumentStep]
@@ -95,7 +94,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which takes all its arguments by name."""
+    """The function with all its arguments by name."""
     code, rest = function.__code__, rest_name(function)
     first = code.co_varnames[: code.co_argcount if rest else code.co_posonlyargcount]
     if not first and rest is None:
@@ -128,8 +127,8 @@ def _kind(hint: Any) -> Kind:
 
 
 def binder(function: Any) -> Callable[..., tuple[Any, ...]]:
-    """A function of the same signature that returns its arguments as a tuple. Binding is Python's
-    own then, with its errors and its speed."""
+    """A function of the same signature that returns its arguments as a tuple, with Python's own
+    binding, errors and speed."""
     code, names, rest = function.__code__, _parameters(function), rest_name(function)
     first, by_position = code.co_posonlyargcount, code.co_argcount
     parts = [*names[:first], *["/"] * bool(first), *names[first:by_position]]

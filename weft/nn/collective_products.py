@@ -29,7 +29,7 @@ from weft.kinds.kind import Arguments, Kind
 from weft.nn.collective_product_steps import ProductTerm, Ring, gathering, lengths_of, scattering
 from weft.numpy.einsum import parse, sum_out, without_repeats
 from weft.numpy.linear_algebra import Preferred
-from weft.ops.collectives.all_reduce import made_varying
+from weft.ops.collectives.all_reduce import cast_operand
 from weft.ops.collectives.named_axes import Names, axis_names, axis_sizes_of, same_along
 from weft.typing import ArrayLike
 
@@ -182,7 +182,7 @@ def _product(
         _check_divides(ring.letter, length, count)
     everywhere = frozenset(names).union(*(type_of(value).varying for value in values))
     axes = tuple(sorted((n for n in everywhere if bound_axis(n).mesh is not None), key=str))
-    x, w = (made_varying(None, value, axes) for value in values)
+    x, w = (cast_operand(None, value, axes) for value in values)
     x, left = sum_out(*without_repeats(x, left), set(right + out))
     w, right = sum_out(*without_repeats(w, right), set(left + out))
     term = ProductTerm(left, right, out, dtype)

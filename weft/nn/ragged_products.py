@@ -47,9 +47,9 @@ from weft.ops.products.dot import (
     canonical_precision,
     dot_general,
     from_front,
-    narrowed,
+    other_dimensions,
     product_dtype,
-    rest,
+    to_operand_dtype,
 )
 from weft.ops.reductions.cumulative import cumsum
 from weft.ops.structural.joining import concatenate
@@ -199,7 +199,11 @@ def plan_product(lhs: Any, rhs: Any, numbers: RaggedDotDimensionNumbers) -> Plan
             got = f"{lhs.type} and {rhs.type}"
             wanted = f"dimensions {left} of lhs like {right} of rhs"
             raise ShapeError("paired dimensions have equal lengths", got=got, wanted=wanted)
-    dims = {"batch": batch_l, "sums": contract_l, "rows": rest(lhs.ndim, contract_l, batch_l)}[kind]
+    dims = {
+        "batch": batch_l,
+        "sums": contract_l,
+        "rows": other_dimensions(lhs.ndim, contract_l, batch_l),
+    }[kind]
     at = dims.index(place)
     return Plan(kind, whole, place, groups[0] if groups else None, dims[:at], dims[at + 1 :])
 
@@ -218,21 +222,21 @@ def merge_dims(x: Any, *dims: Sequence[int]) -> Any:
 def grouped_product(plan: Plan, lhs: Any, rhs: Any, sizes: Any, options: dict[str, Any]) -> Any:
     """The product of a plan, as ragged products of matrices, mapped over batches."""
     (contract_l, contract_r), (batch_l, batch_r) = plan.numbers
-    free = rest(lhs.ndim, contract_l, batch_l)
+    free = other_dimensions(lhs.ndim, contract_l, batch_l)
     before, after = plan.before, plan.after
     batch, outer, inner = lengths(lhs, batch_l), lengths(lhs, before), prod(lengths(lhs, after))
     counts = broadcast_sizes(sizes, (*batch, *outer), rhs, plan) * inner
     if plan.kind == "rows":
         assert plan.group is not None
         group = (plan.group,)
-        columns = rest(rhs.ndim, contract_r, batch_r, group)
+        columns = other_dimensions(rhs.ndim, contract_r, batch_r, group)
         x = merge_dims(lhs, batch_l, before, (plan.ragged, *after), contract_l)
         w = merge_dims(rhs, batch_r, group, contract_r, columns)
         out = mapped_product(x, w, counts, rows_too=False, kind="rows", options=options)
         shape = (*batch, *outer, *lengths(lhs, (plan.ragged, *after)), *lengths(rhs, columns))
         # The free dimensions of lhs keep their order: before, ragged, after.
         return reshape(out, shape)
-    columns = rest(rhs.ndim, contract_r, batch_r)
+    columns = other_dimensions(rhs.ndim, contract_r, batch_r)
     pairs = dict(zip(contract_l, contract_r, strict=True))
     x = merge_dims(lhs, batch_l, before, (plan.ragged, *after), free)
     others = [tuple(pairs[d] for d in dims) for dims in (before, (plan.ragged, *after))]
@@ -344,7 +348,7 @@ def ragged_transpose(
         out = ragged_product_p.bind(
             x, y, sizes, kind=kind, preferred_element_type=wanted.dtype, **how
         )
-        return narrowed(out, wanted.dtype)
+        return to_operand_dtype(out, wanted.dtype)
 
     if kind == "rows":
         if left:

@@ -19,7 +19,7 @@ from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array, put, signature_of, to_format
 from weft.arrays.conversion import as_array, own_array
 from weft.arrays.host_values import cast_values
-from weft.arrays.rounded_values import asked_for_32_bits, made_in_32_bits
+from weft.arrays.rounded_values import mark_rounded, unmark_rounded
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of
@@ -192,7 +192,7 @@ def _make(value: Any, dtype: Any) -> Any:
 def _in_dtype(value: Any, dtype: Any) -> Any:
     of = type_of(value)
     if of.dtype == dtype and not of.weak_type and hasattr(value, "type"):
-        return asked_for_32_bits(value)
+        return unmark_rounded(value)
     return convert_element_type(value, dtype)
 
 
@@ -296,7 +296,7 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
             pairs = {_pair_of(leaf) for leaf in leaves}
             dtype, _ = dtypes.promote(*pairs)
         made = _from_numbers(value, leaves, dtype)
-        return made if any(isinstance(x, np.generic) for x in leaves) else made_in_32_bits(made)
+        return made if any(isinstance(x, np.generic) for x in leaves) else mark_rounded(made)
     try:
         made = _from_python(value, leaves, dtype)
     except OverflowError as error:
@@ -585,7 +585,7 @@ def _filled(
     elif number and not isinstance(value, np.generic) and is_eager() and prod(shape) <= _SMALL:
         of = type_of(value)
         made = _constant(shape, _numbers(value, of.dtype)[()], of.dtype, of.weak_type)
-        return made_in_32_bits(made)
+        return mark_rounded(made)
     return broadcasted(as_array(value) if is_eager() else value, shape, operation)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import as_array, scalar_array
-from weft.arrays.rounded_values import made_in_32_bits
+from weft.arrays.rounded_values import mark_rounded
 from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
@@ -255,7 +255,7 @@ def _is_narrowed(values: tuple[Any, ...]) -> bool:
 
 def _marking(apply: Apply) -> Apply:
     def operation(*values: Any) -> Any:
-        return made_in_32_bits(apply(*values))
+        return mark_rounded(apply(*values))
 
     return operation
 

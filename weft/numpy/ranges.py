@@ -17,7 +17,7 @@ from weft import dtypes
 from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import as_array
-from weft.arrays.rounded_values import WIDE, made_in_32_bits
+from weft.arrays.rounded_values import WIDE, mark_rounded
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
@@ -162,7 +162,7 @@ def arange(
         raise ZeroDivisionError("arange: the step is 0")
     _check_finite(start=first, stop=last, step=by)
     out = _range(first, last, by, wanted)
-    return _placed(made_in_32_bits(out) if dtype is None else out, device, out_sharding)
+    return _placed(mark_rounded(out) if dtype is None else out, device, out_sharding)
 
 
 def _check_finite(**numbers: Any) -> None:
@@ -308,7 +308,7 @@ def linspace(
         values, step = _known_linspace(start, stop, num, bool(endpoint), dtype)
         out = _placed(_on_device(values), device)
         if dtype is None:
-            made_in_32_bits(out)
+            mark_rounded(out)
         return (out, _on_device(step)) if retstep else out
     out = _linspace(start, stop, num, endpoint, retstep, dtype, axis)
     if device is None:

@@ -19,13 +19,13 @@ def unfit(
     wanted: str,
     fix: Fix | None = None,
 ) -> E:
-    """The error of a kind, for its caller to raise; `takes` says what the operation takes."""
+    """The error of a class, for its caller to raise; `takes` says what the operation takes."""
     got = ", ".join(map(str, types))
     return kind(f"{operation} takes {takes}", operation=operation, got=got, wanted=wanted, fix=fix)
 
 
 def to_dtype(operand: str, found: Any, wanted: Any) -> Fix:
-    """The fix that converts an operand, as the user names it, from a dtype to another."""
+    """The fix that converts an operand from one dtype to another."""
     if dtypes.is_extended(found) or dtypes.is_extended(wanted):
         return dtypes.KEYS_FIX
     if dtypes.is_complex(found) and not dtypes.is_complex(wanted):
@@ -37,6 +37,6 @@ def to_dtype(operand: str, found: Any, wanted: Any) -> Fix:
 
 
 def use_numpy(function: str, what: str) -> Fix:
-    """The fix that calls a function of `weft.numpy` instead, and what that one does in addition."""
+    """The fix that calls a function of `weft.numpy`, and what it does in addition."""
     name = f"weft.numpy.{function}".rstrip(".")
     return Fix("use_numpy", f"use {name}, which {what}", {"function": function})

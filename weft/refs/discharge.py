@@ -20,15 +20,15 @@ from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueEr
 from weft.interpreters.function_results import leaf_paths
 from weft.interpreters.staging import function_name, rebuild
 from weft.refs.equations import addupdate_p, swap_p
-from weft.refs.reference import Ref, boxed, contents
+from weft.refs.reference import Ref, contents, new_reference
 
 _WRITES = (swap_p, addupdate_p)
 
 
 @dataclasses.dataclass(frozen=True)
 class Discharged:
-    """A pure program: `refs` are the indices of its inputs that are arrays of references, `written`
-    those of them whose arrays it returns behind the results of the recorded program."""
+    """A pure program. `refs` are the indices of its inputs that are arrays of references; the
+    arrays of the `written` ones come after the recorded program's results."""
 
     jaxpr: Jaxpr
     refs: tuple[int, ...]
@@ -67,7 +67,7 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
         def function(*values: Any) -> list[Any]:
             given = list(values)
             for i in refs:
-                given[i] = boxed(values[i])
+                given[i] = new_reference(values[i])
             outs = eval_jaxpr(jaxpr, (), *given)
             return [*outs, *(contents(given[i]) for i in written)]
 
@@ -83,7 +83,7 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
 
 
 def written_inputs(jaxpr: Jaxpr) -> tuple[int, ...]:
-    """The indices of the inputs of a recorded program that are references which it writes."""
+    """The indices of a recorded program's inputs that are references it writes."""
     changed = {eqn.inputs[0] for eqn in jaxpr.eqns if eqn.primitive in _WRITES}
     return tuple(
         i for i, var in enumerate(jaxpr.inputs) if is_reference(var.type) and var in changed
@@ -91,7 +91,7 @@ def written_inputs(jaxpr: Jaxpr) -> tuple[int, ...]:
 
 
 def has_references(values: Sequence[Any]) -> bool:
-    """Whether one of some values is a reference."""
+    """Whether one of the values is a reference."""
     return any(type(value) is Ref for value in values)
 
 
@@ -102,14 +102,14 @@ def array_in(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class PureCall:
-    """A pure program with the values of its closed-over inputs, read now, and what it writes."""
+    """A pure program with the current values of its closed-over inputs, and what it writes."""
 
     jaxpr: Jaxpr
     consts: list[Any]
     written: list[Ref]
 
     def finish(self, outs: Sequence[Any]) -> list[Any]:
-        """Writes the arrays behind the results into their references, and returns the results."""
+        """Writes the arrays after the results into their references, and returns the results."""
         count = len(outs) - len(self.written)
         for ref, value in zip(self.written, outs[count:], strict=True):
             ref[...] = value
@@ -117,7 +117,7 @@ class PureCall:
 
 
 def pure_call(jaxpr: Jaxpr, consts: Sequence[Any]) -> PureCall:
-    """What to apply in place of a recorded program that closes over these values."""
+    """The pure program for a recorded one that closes over these values."""
     if not has_references(consts):
         return PureCall(jaxpr, list(consts), [])
     found = discharge(jaxpr)
@@ -126,8 +126,8 @@ def pure_call(jaxpr: Jaxpr, consts: Sequence[Any]) -> PureCall:
 
 
 def check_distinct(what: str, refs: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
-    """Raises WeftValueError for a reference that is passed twice: writes of one would have to be
-    seen in the other."""
+    """Raises WeftValueError for a reference that is passed twice: each would have to show the
+    other's writes."""
     found = [value for value in refs if type(value) is Ref]
     if len({id(ref) for ref in found}) == len(found):
         return
@@ -149,16 +149,16 @@ def check_distinct(what: str, refs: Sequence[Any], names: Callable[[], Sequence[
 
 
 def passed_and_closed_over(what: str, ref: Ref, name: str) -> WeftValueError:
-    """The error for a reference that a function gets as an argument and closes over as well."""
+    """The error for a reference that a function takes as an argument and also closes over."""
     message = f"{what}: a reference is passed as {name}, and the function closes over it"
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
     fix = Fix("argument", f"use the argument {name} only, or do not pass the reference")
     return WeftValueError(message, operation=what, got=got, wanted="one of the two", fix=fix)
 
 
-class lent:
-    """`with lent(refs):` makes the references unusable by their own names: the function that runs
-    has others in their place."""
+class unusable:
+    """`with lent(refs):` makes the references unusable, while a function has others in their
+    place."""
 
     __slots__ = ("_refs",)
 
@@ -177,10 +177,10 @@ class lent:
 def as_closure(
     what: str, function: Callable[..., Any], args: Any
 ) -> tuple[Callable[..., Any], Any]:
-    """A function that closes over the references among its arguments, and the arguments without
-    them: None stands in their place.
+    """A function that closes over the references among its arguments, and the arguments with None
+    in their place.
 
-    For functions that are recorded: what they close over is an input of the jaxpr.
+    For functions that are recorded: their closed-over values become inputs of the jaxpr.
     """
     leaves, in_tree = tree.flatten(args)
     if not has_references(leaves):
@@ -200,7 +200,7 @@ def as_closure(
 
 
 def written_inside(what: str, ref: Ref) -> WeftNotImplementedError:
-    """The error for a function that writes a reference where its operation only lets it read."""
+    """The error for a function that writes a reference which it may only read."""
     message = f"{what}: the function writes a reference from outside while it is traced"
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
     fix = Fix("return_value", "return the value, and write it after the call")
@@ -211,7 +211,7 @@ def written_inside(what: str, ref: Ref) -> WeftNotImplementedError:
 @dataclasses.dataclass(frozen=True)
 class BoxedCall:
     """A function of arrays in place of the references at `places`, with the arguments `leaves` of
-    structure `in_tree`. It returns, behind its result, what the references hold in the end."""
+    structure `in_tree`. After its result it returns the references' final arrays."""
 
     function: Callable[..., Any]
     leaves: list[Any]
@@ -236,8 +236,8 @@ def boxed_call(
     has_aux: bool = False,
     kept: Sequence[int] = (),
 ) -> BoxedCall:
-    """A function that gets references of its own in place of those among its arguments, for
-    transformations that change what an argument is. Those at `kept` are passed on as they are."""
+    """A function that gets its own references in place of those among its arguments, for
+    transformations that change the type of an argument. Those at `kept` are passed on."""
     names = leaf_paths(in_tree)
     check_distinct(f"{what} of {function_name(function)}", leaves, lambda: names)
     places = [i for i, leaf in enumerate(leaves) if type(leaf) is Ref and i not in kept]
@@ -247,8 +247,8 @@ def boxed_call(
         for i in kept:
             values[i] = leaves[i]
         for i in places:
-            values[i] = boxed(values[i])
-        with lent([leaves[i] for i in places]):
+            values[i] = new_reference(values[i])
+        with unusable([leaves[i] for i in places]):
             out = function(*in_tree.unflatten(values))
         last = [contents(values[i]) for i in places]
         return ((out[0], last), *out[1:]) if has_aux else (out, last)
@@ -266,5 +266,5 @@ def not_carried(what: str, name: str, which: str, ref: Ref) -> WeftTypeError:
 
 
 def value_type(value: Any) -> Any:
-    """The type of a value as an input of a recorded program: that of a reference is `Ref{…}`."""
+    """The type of a value as an input of a recorded program: `Ref{…}` for a reference."""
     return value.type if type(value) is Ref else type_of(value)

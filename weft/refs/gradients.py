@@ -15,7 +15,7 @@ from weft.runtime.jaxlib.lazy import pending_nodes
 
 
 class _Mark:
-    """A word for one cotangent; all of one class are equal."""
+    """A request or result for one cotangent; all of one class are equal."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class GradValue(_Mark):
 
 
 class GradRef(_Mark):
-    """Stands for a cotangent that was added to a reference."""
+    """The result for a cotangent that was added to a reference."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class DontWant(_Mark):
 
 
 class DidntWant(_Mark):
-    """Stands for a cotangent that was not asked for."""
+    """The result for a cotangent that was not requested."""
 
     __slots__ = ()
 
@@ -56,8 +56,8 @@ class DidntWant(_Mark):
 class VJPFunction(tree.Partial):
     """The function from the cotangent of a result to those of the arguments, as `vjp` returns it.
 
-    It is a tree of its residuals, so a transformed function can return it, and the forward rule of
-    a `custom_vjp` can hand it on to the backward rule.
+    It is a tree of its residuals, so transformed functions can return it, and the forward rule of a
+    `custom_vjp` can pass it to the backward rule.
     """
 
     def with_refs(self, *refs: Any) -> tree.Partial:
@@ -125,11 +125,11 @@ class _Accumulating:
 
 
 class PullbackOfReferences:
-    """Stands for the pullback of a function with references among its arguments, as a function of
-    what they hold: the cotangent of a reference is a reference, which the pullback writes.
+    """The pullback of a function with references among its arguments, as a function of their
+    arrays. The cotangent of a reference is a reference, which the pullback writes.
 
-    `structure` is that of the arguments, `places` says which are references, and `types` of which
-    types their cotangents are.
+    `structure` is that of the arguments, `places` says which are references, and `types` are those
+    of their cotangents.
     """
 
     __slots__ = ("places", "structure", "types")
@@ -142,7 +142,7 @@ class PullbackOfReferences:
         raise without_reference(f"no mark for {len(self.places)} of them")
 
     def cotangents(self, marks: Sequence[Any]) -> list[Any]:
-        """The cotangents of what the references hold in the end; zero where none is wanted."""
+        """The cotangents of the references' final arrays; zero where none is wanted."""
         for mark in marks:
             if type(mark) not in (Ref, DontWant):
                 raise without_reference(f"{mark!r:.100} for one of them")

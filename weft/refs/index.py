@@ -39,16 +39,16 @@ class Slice:
 
     @property
     def is_dynamic_size(self) -> bool:
-        """Whether the size is an array: it is not, since shapes are known."""
+        """Always False: sizes are static."""
         return False
 
     @property
     def extent(self) -> int:
-        """How many elements the first and the last one span."""
+        """The extent, (size - 1) * stride + 1."""
         return (self.size - 1) * self.stride + 1 if self.size else 0
 
     def plain(self) -> slice:
-        """Python's slice, if the start is a number."""
+        """Python's slice, for a start that is a number."""
         return slice(self.start, self.start + self.extent, self.stride)
 
 
@@ -109,7 +109,7 @@ def has_windows(index: Any) -> bool:
 
 
 def with_moved_starts(index: Any) -> tuple[Any, ...]:
-    """The index with starts as arrays: such a slice is moved into the array where it sticks out."""
+    """The index with starts as arrays, clamped so that each slice is inside the array."""
     return tuple(
         dataclasses.replace(part, start=np.int32(part.start))
         if type(part) is Slice and not part.is_dynamic_start
@@ -119,7 +119,7 @@ def with_moved_starts(index: Any) -> tuple[Any, ...]:
 
 
 def windows(index: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, Slice]], tuple[Any, ...]]:
-    """The slices of traced starts with their dimensions, and the index into what these leave.
+    """The slices of traced starts with their dimensions, and the index into the rest.
 
     Raises ShapeError for a slice of a known start that is not within the array.
     """
@@ -177,7 +177,7 @@ def read(x: Any, index: Any) -> Any:
 
 
 def updated(x: Any, index: Any, value: Any, method: str) -> Any:
-    """The array with the part at an index changed by `x.at[...].set` or another such method."""
+    """The array with the part at an index changed by a method of `x.at[...]`, such as "set"."""
     found, rest = windows(index, x.shape)
     if not found:
         return getattr(x.at[rest], method)(value)
@@ -192,9 +192,9 @@ def updated(x: Any, index: Any, value: Any, method: str) -> Any:
 
 
 def indexed_shape(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
-    """The shape of the part at an index; arrays in it stand for themselves by their shapes.
+    """The shape of the part at an index; arrays count by their shapes.
 
-    Raises IndexError for an index that is not of an array of this shape.
+    Raises IndexError for an index that does not fit the shape.
     """
 
     found, rest = windows(index, shape)

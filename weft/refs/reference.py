@@ -33,7 +33,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def root_of(trace: Trace | None) -> StagingTrace | None:
-    """The trace that records what a trace does in the end; None if it is evaluated."""
+    """The trace that records a trace's operations in the end; None if they are evaluated."""
     while trace is not None and trace.parent is not None:
         trace = trace.parent
     return trace if isinstance(trace, StagingTrace) else None
@@ -133,11 +133,11 @@ class Ref:
         return RefParts(self)
 
     def _fitted(self, value: Any, operation: str) -> Any:
-        """A value that may be written into the reference, with its dtype."""
+        """A value of the reference's dtype, which may be written into it."""
         return fitted(_place(self), value, operation)
 
     def _array(self) -> Any:
-        """The array itself, where nothing is traced. Nobody keeps it who might use it later."""
+        """The array, where nothing is traced. It must not be kept, since it may be donated."""
         if self._gone is not None or self._root is not None:
             _place(self)
         check_alive(self._value)
@@ -147,7 +147,7 @@ class Ref:
 
     @property
     def signature(self) -> Any:
-        """What an executable that uses it depends on."""
+        """The key of an executable that uses it."""
         return RefType, self._array().signature
 
     @property
@@ -182,12 +182,12 @@ class Ref:
 
     @property
     def sharding(self) -> Any:
-        """Where the array lies."""
+        """The sharding of the array."""
         return contents(self).sharding
 
     @property
     def format(self) -> Any:
-        """Where the array lies, and the order of its elements in memory."""
+        """The layout and the sharding of the array."""
         return contents(self).format
 
     @property
@@ -272,21 +272,20 @@ def end(ref: Ref, why: str) -> Any:
     return value
 
 
-def boxed(value: Any) -> Ref:
-    """A reference of the current trace that holds a value."""
+def new_reference(value: Any) -> Ref:
+    """A new reference of the current trace."""
     return Ref(value, RefType(type_of(value)), _current(None))
 
 
 def staged(tracer: StagingTracer) -> Ref:
-    """The reference that stands for an input of the type `Ref` in a program being recorded."""
+    """The reference of an input of type `Ref` in a program being recorded."""
     found = Ref(None, tracer.type, tracer._trace)  # type: ignore[arg-type]
     found._tracer = tracer
     return found
 
 
 def with_staged(values: Sequence[Any]) -> list[Any]:
-    """The inputs of a program being recorded as its function gets them: references where their
-    type says so."""
+    """The inputs of a program being recorded, with references for inputs of type `Ref`."""
     for x in values:
         if type(x.type) is RefType:
             return [staged(x) if type(x.type) is RefType else x for x in values]
@@ -351,10 +350,10 @@ def _gone(ref: Ref, why: str) -> WeftValueError:
 
 
 def fitted(ref: Ref, value: Any, operation: str) -> Any:
-    """A value as one of the dtype of a reference, which may be written there.
+    """A value in the dtype of a reference, which may be written into it.
 
-    Raises WeftValueError for another dtype, and for a value of a transformation that the reference
-    knows nothing of.
+    Raises WeftValueError for another dtype, and for a value of a transformation inside that of the
+    reference.
     """
     if isinstance(value, Ref):
         raise unread(value)
@@ -381,7 +380,7 @@ def fitted(ref: Ref, value: Any, operation: str) -> Any:
 
 
 def _check_visible(ref: Ref, value: Any, operation: str) -> None:
-    """Raises where a value belongs to a transformation inside of that of the reference."""
+    """Raises for a value of a transformation inside that of the reference."""
     if not isinstance(value, Tracer):
         return
     check_alive(value)
@@ -425,7 +424,7 @@ def _with_part(ref: Ref, whole: Any, index: Any, value: Any, add: bool = False) 
 
 
 def _shape(ref: Ref, index: Any) -> tuple[int, ...] | None:
-    """The shape of a part of a reference; None if only the value of the index says it."""
+    """The shape of a part of a reference; None if it depends on the value of the index."""
     if index is Ellipsis:
         return ref.shape
     for part in index if isinstance(index, tuple) else (index,):
@@ -457,7 +456,7 @@ def _store(ref: Ref, value: Any) -> None:
 
 
 def _operands(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]] | None:
-    """The index as data and operands, where an equation of the recording trace holds it."""
+    """The index as data and operands, if an equation of the recording trace can hold it."""
     if indexing.has_windows(index):
         indexing.windows(index, ref.shape)  # for its errors
     split = split_index(index)
@@ -480,7 +479,7 @@ def _recorded_read(ref: Ref, index: Any) -> Any:
 
 
 def _recorded_write(ref: Ref, index: Any, value: Any) -> Any:
-    """Writes a part, and returns what it held."""
+    """Writes a part, and returns the old one."""
     split = _operands(ref, index)
     if split is not None and type_of(value).shape == _shape(ref, index):
         return _bind(ref, swap_p, value, *split[1], index=split[0])
@@ -524,7 +523,7 @@ rules.rebind.register(addupdate_p, addupdate_rebind)
 
 
 def unread(ref: Any) -> WeftTypeError:
-    """The error for a reference where an array is wanted."""
+    """The error for a reference in place of an array."""
     message = "a reference is no array"
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
     fix = Fix("read", "read it: ref[...]")

@@ -8,7 +8,7 @@ from weft.refs import index as indexing
 
 
 class RefParts:
-    """What `ref.at` is: indexed, it gives parts of a reference."""
+    """The attribute `ref.at`: its index gives a part of a reference."""
 
     __slots__ = ("_base",)
 

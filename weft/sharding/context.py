@@ -124,7 +124,7 @@ def _simulating(mesh: AnyMesh | None) -> Iterator[None]:
 
 
 def is_simulated(mesh: AnyMesh) -> bool:
-    """Whether one device stands in for a mesh here."""
+    """Whether one device simulates a mesh here."""
     found = current.entered()
     if found is None:
         return False
@@ -132,7 +132,7 @@ def is_simulated(mesh: AnyMesh) -> bool:
 
 
 def mesh_in_force() -> AnyMesh | None:
-    """The mesh in force, with devices or without; None if there is none."""
+    """The mesh in force, with or without devices; None if there is none."""
     found = current.entered()
     return found.mesh if found is not None else None
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 
 class Entered(NamedTuple):
-    """A mesh (or None) in force, and the entry around it; `simulated` are the meshes that one
-    device stands in for (True: for every mesh)."""
+    """A mesh (or None) in force, and the entry around it. `simulated` are the meshes that one
+    device simulates (True: every mesh)."""
 
     mesh: Any
     around: Entered | None

@@ -15,7 +15,7 @@ _process_index: Callable[[], int] = int  # the first one
 
 
 def set_process_index(process_index: Callable[[], int]) -> None:
-    """Sets the function that returns the number of this process: only the runtime knows it."""
+    """Sets the function that returns the number of this process, which the runtime knows."""
     global _process_index
     _process_index = process_index
 
@@ -31,8 +31,8 @@ def is_device(value: Any) -> bool:
 
 
 def check_devices(operation: str, devices: Sequence[Device]) -> None:
-    """Raises WeftTypeError for anything that is not a device and WeftValueError for devices that
-    cannot run one executable together: none, one of them twice, or those of different platforms."""
+    """Raises WeftTypeError for anything that is not a device, and WeftValueError for devices that
+    cannot run one executable together: none, one twice, or several platforms."""
     fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
     for device in devices:
         if not is_device(device):
@@ -64,7 +64,7 @@ def check_devices(operation: str, devices: Sequence[Device]) -> None:
 
 
 def or_more_devices(count: int, fix: Fix) -> Fix:
-    """The fix for too few devices of the CPU: so many of them, or what another fix says."""
+    """The fix for too few devices: more devices of the CPU, or another fix."""
     variable = {"WEFT_NUM_CPU_DEVICES": str(count)}
     text = f"set the environment variable WEFT_NUM_CPU_DEVICES={count} before the program starts"
     return Fix("environment", f"{text}, or {fix.text}", {"environment": variable, **fix.data})

@@ -28,8 +28,8 @@ class Interned(Immutable):
         cls._known = weakref.WeakValueDictionary()
 
     @classmethod
-    def _made_before(cls, key: Hashable) -> Self | None:
-        """The object of this key, or None; one that is there has passed its checks before."""
+    def _existing(cls, key: Hashable) -> Self | None:
+        """The object of this key, or None; it has passed its checks."""
         try:
             return cls._known.get(key)
         except TypeError:  # not hashable, so none of ours
@@ -37,7 +37,7 @@ class Interned(Immutable):
 
     @classmethod
     def _made_of(cls, key: Hashable, **fields: Any) -> Self:
-        """The object of this key: the one that is there, or a new one with these attributes."""
+        """The object of this key: the existing one, or a new one with these attributes."""
         with _lock:
             found = cls._known.get(key)
             if found is None:

@@ -45,7 +45,7 @@ class Layout(Interned):
         # Checked before it is looked up: 1.0 and True are found under 1, and are no dimensions.
         row_major = "major_to_minor=(0, 1) for row-major"
         order = _integers(major_to_minor, "major_to_minor", "the dimensions of an array", row_major)
-        found = cls._made_before((order, None)) if tiling is None else None
+        found = cls._existing((order, None)) if tiling is None else None
         if found is not None:
             return found
         if sorted(order) != list(range(len(order))):
@@ -156,7 +156,7 @@ class Format(Interned):
     @api_boundary
     def __new__(cls, layout: Any = None, sharding: Any = None) -> Self:
         key = (layout, sharding)
-        found = cls._made_before(key)
+        found = cls._existing(key)
         if found is not None:
             return found
         if layout is not None and not isinstance(layout, (Layout, AutoLayout)):

@@ -62,7 +62,7 @@ class NamedSharding(Sharding, ShownInNotebooks):
         plain = kind == DEVICE_MEMORY
         key = (mesh, spec) if plain else (mesh, spec, kind)
         # A tuple would be looked up as the spec that it equals.
-        found = cls._made_before(key) if type(spec) is PartitionSpec else None
+        found = cls._existing(key) if type(spec) is PartitionSpec else None
         if found is not None:
             return found
         if not isinstance(mesh, AnyMesh):
@@ -191,8 +191,8 @@ class NamedSharding(Sharding, ShownInNotebooks):
 
 
 def _shortest(mesh: AnyMesh, spec: PartitionSpec) -> PartitionSpec:
-    """The shortest spec of the same meaning: without axes of length 1, and without entries for the
-    last dimensions that are not split."""
+    """The shortest equal spec: without axes of length 1, and without entries for the last unsplit
+    dimensions."""
     long = {name for name, size in mesh.shape_tuple if size > 1}
     entries = [
         entry if spec.is_open(i) else tuple(n for n in spec.entry_axes(i) if n in long)

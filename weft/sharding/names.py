@@ -28,7 +28,7 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
         given = (names,)
     for name in given:
         if not isinstance(name, str) or not name:
-            fixed = renamed(tuple(name if isinstance(name, str) and name else f"axis_{i}"
+            fixed = number_repeated(tuple(name if isinstance(name, str) and name else f"axis_{i}"
                                   for i, name in enumerate(given)))  # fmt: skip
             message = f"{operation}: the name of a mesh axis is a text that is not empty"
             got = f"axis_names={given!r}"
@@ -37,7 +37,7 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
             raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     twice = repeated(given)
     if twice:
-        fixed = renamed(given)
+        fixed = number_repeated(given)
         message = f"{operation}: the axes of a mesh have different names"
         got = f"axis_names={given!r}"
         wanted = f"{quoted(twice)} once"
@@ -57,8 +57,8 @@ def repeated(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(twice)
 
 
-def renamed(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, with a number behind each that is there before."""
+def number_repeated(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names, with a number after each repeated one."""
     taken, fixed = set(names), []
     for position, name in enumerate(names):
         if name in names[:position]:
@@ -86,7 +86,7 @@ def check_known(operation: str, names: Iterable[str], spec: Any, known: Sequence
 
 
 def repeated_axis(names: Sequence[str], spec: str, fixed: Any) -> AxisError:
-    """The error for a spec that mentions an axis twice; `fixed` is one that does not."""
+    """The error for a spec that mentions an axis twice; `fixed` is a correct one."""
     message = f"PartitionSpec: the mesh axis {quoted(names)} is mentioned twice"
     wanted = "each mesh axis at most once, since it splits one dimension"
     fix = Fix("spec", f"use {fixed!r}", {"spec": fixed})

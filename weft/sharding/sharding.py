@@ -38,7 +38,7 @@ def check_memory(operation: str, kind: Any, devices: Sequence[Device]) -> None:
 
 
 def no_memory(operation: str, kind: Any) -> WeftValueError | WeftNotImplementedError:
-    """The error for a kind of memory that there is not."""
+    """The error for an unknown kind of memory."""
     known = kind in KINDS_OF_MEMORY
     message = f"{operation}: arrays lie in the memory of their devices only"
     if not known:
@@ -103,8 +103,7 @@ class Sharding(Interned):
 
     @property
     def canonical(self) -> Sharding:
-        """The sharding of the same meaning that arrays are keyed by: of the spellings of one
-        sharding the shortest."""
+        """The canonical form of the sharding, the key of arrays."""
         return self
 
     @property
@@ -188,8 +187,8 @@ def _shard_shape(sharding: Sharding, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def block_slices(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], ...]:
-    """For each device of `device_list`, the index of its block: `slice(None)` for a dimension that
-    is not split."""
+    """For each device of `device_list`, the index of its block; `slice(None)` for an unsplit
+    dimension."""
     lengths = sharding.shard_shape(shape)
     split = [count > 1 for count in sharding.block_counts(len(shape))]
     return tuple(
@@ -202,7 +201,7 @@ def block_slices(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[slic
 
 
 def checked_shape(operation: str, shape: Any) -> tuple[int, ...]:
-    """A shape as a tuple of integers. Raises WeftTypeError for what is none."""
+    """A shape as a tuple of integers. Raises WeftTypeError for others."""
     try:
         lengths = tuple(map(operator.index, shape))
     except TypeError:
@@ -351,7 +350,8 @@ class TiledSharding(Sharding):
 
 
 def _checked_assignment(assignment: Any, devices: int) -> np.ndarray[Any, Any]:
-    """An assignment with the copies of a block in ascending order, so that equal ones look it."""
+    """An assignment with the copies of a block in ascending order, so that equal ones compare
+    equal."""
     try:
         order = np.asarray(assignment)
     except ValueError:  # rows of different lengths

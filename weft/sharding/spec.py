@@ -229,7 +229,7 @@ def _entry(entry: Any, position: int, entries: tuple[Any, ...]) -> Entry:
 
 
 def _without_repetitions(entries: tuple[Entry, ...], summed: tuple[str, ...]) -> PartitionSpec:
-    """The spec in which only the first mention of each axis is left."""
+    """The spec with only the first mention of each axis."""
     seen: set[str] = set()
 
     def fresh(names: tuple[str, ...]) -> tuple[str, ...]:

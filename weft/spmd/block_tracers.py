@@ -26,7 +26,7 @@ from weft.spmd.why_varying import Cause
 
 
 class BlockValue(Tracer):
-    """The blocks of all devices, in `stacked`; `constant` says that it depends on no block, and
+    """The blocks of all devices, in `stacked`. `constant` says that it depends on no block;
     `causes` has the cause for each axis along which they differ."""
 
     __slots__ = ("causes", "constant", "stacked")
@@ -47,8 +47,8 @@ class BlockValue(Tracer):
         self.constant = constant
 
     def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]] | None:
-        """Returns the coordinates of devices in the mesh, and the block of each, in the order of
-        the mesh; at least one per index along the axes where blocks differ. None: not known."""
+        """Coordinates of devices in the mesh, and the block of each, in the mesh's order: at least
+        one per index along the axes where blocks differ. None if not known."""
         raise NotImplementedError(f"{type(self).__name__} does not define blocks")
 
     def describe(self) -> str:
@@ -99,8 +99,8 @@ class BlockValue(Tracer):
 
 
 class BlocksTrace(Trace):
-    """Evaluates primitives on the blocks of all devices of a mesh; its values are of the class
-    `tracer`. `outside` are the transformations whose values it must not read."""
+    """Evaluates primitives on the blocks of all devices of a mesh. Its values are of the class
+    `tracer`; it must not read those of the transformations `outside`."""
 
     __slots__ = ("manual", "outside")
 
@@ -134,7 +134,7 @@ class BlocksTrace(Trace):
         return outs if primitive.multiple_results else outs[0]
 
     def box(self, value: Any) -> Any:
-        """Returns any operand as a tracer of this trace."""
+        """Any operand as a tracer of this trace."""
         if type(value) is not self.tracer:
             return self.from_outside(value)
         if value._trace is self:
@@ -146,7 +146,7 @@ class BlocksTrace(Trace):
 
 
 def split_further(value: Any, spec: PartitionSpec) -> Any:
-    """Splits blocks of a shard_map into the smaller ones that a shard_map inside it sees."""
+    """Splits blocks of a shard_map into the smaller ones of a shard_map inside it."""
     for dimension in range(type_of(value).ndim):
         axes = spec.entry_axes(dimension)
         if axes:
@@ -166,7 +166,7 @@ def joined_again(value: Any, spec: PartitionSpec) -> Any:
 def causes_of(
     primitive: Primitive, operands: Sequence[BlockValue], types: Sequence[ArrayType]
 ) -> dict[str, Cause]:
-    """Returns the first cause for each axis along which a result of an application varies."""
+    """The first cause for each axis along which a result of an application varies."""
     axes = frozenset[str]().union(*(t.varying for t in types))
     found = {axis: cause for x in operands for axis, cause in x.causes.items() if axis in axes}
     for axis in axes - found.keys():
@@ -175,7 +175,7 @@ def causes_of(
 
 
 def depends_on_devices(primitive: Primitive, params: dict[str, Any], manual: Manual) -> bool:
-    """Returns whether an application has effects or names a manual axis."""
+    """Whether an application has effects or names a manual axis."""
     if not params:
         return False
     if effects_of(primitive, params):

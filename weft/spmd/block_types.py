@@ -39,13 +39,13 @@ class Manual(NamedTuple):
         return " ".join(["{" + text + "}", *marks])
 
     def ordered(self, axes: Iterable[str]) -> tuple[str, ...]:
-        """Returns the axes that are manual here, in the order of the mesh."""
+        """The axes that are manual here, in the order of the mesh."""
         wanted = set(axes)
         return tuple(axis for axis in self.axes if axis in wanted)
 
 
 def block_type(whole: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayType:
-    """Returns the type of one device's block."""
+    """The type of one device's block."""
     shape = tuple(
         size // prod(manual.mesh.shape[axis] for axis in spec.entry_axes(i))
         for i, size in enumerate(whole.shape)
@@ -54,7 +54,7 @@ def block_type(whole: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayTy
 
 
 def whole_type(block: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayType:
-    """Returns the type of the array that blocks make up."""
+    """The type of the array of all blocks."""
     shape = tuple(
         size * prod(manual.mesh.shape[axis] for axis in spec.entry_axes(i))
         for i, size in enumerate(block.shape)
@@ -63,10 +63,10 @@ def whole_type(block: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayTy
 
 
 def leaving_spec(block: ArrayType, manual: Manual) -> PartitionSpec:
-    """Returns the spec by which every device's block leaves as part of one array.
+    """The spec by which every device's block leaves as part of one array.
 
     The blocks are concatenated along the first dimension; blocks without dimensions, or with an
-    empty first one, are given one of length 1 before.
+    empty first one, first get one of length 1.
     """
     axes = manual.ordered(block.varying)
     return PartitionSpec(axes) if axes else PartitionSpec()

@@ -57,7 +57,7 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 @functools.lru_cache(maxsize=1024)
 def _number_everywhere(how: NamedSharding, type: ArrayType, value: Any, text: str) -> Array:
-    """A number on all devices of a mesh; cached, since functions use the same few again."""
+    """A number on all devices of a mesh, cached."""
     return to_place(array_of(value, type), how)
 
 
@@ -82,7 +82,7 @@ class BlockTracer(BlockValue):
         return Array(part, self.type, signature_of(self.type, device, layout))
 
     def blocks(self) -> list[tuple[dict[str, int], np.ndarray[Any, Any]]]:
-        """Returns each device's coordinates in the mesh and its block, in the order of the mesh."""
+        """Each device's coordinates in the mesh and its block, in the order of the mesh."""
         mesh = self._trace.manual.mesh
         parts = client.backend().shards(self._trace.stack(self)._buffer)
         found = []
@@ -126,7 +126,7 @@ class BlockTrace(BlocksTrace):
         return tracer
 
     def stack(self, tracer: BlockTracer) -> Array:
-        """Returns the array over the mesh that holds the blocks."""
+        """The array over the mesh that holds the blocks."""
         if tracer.stacked is None:
             value = tracer.constant
             if isinstance(value, _NUMBERS) and value == value:  # NaN is no key
@@ -149,7 +149,7 @@ class BlockTrace(BlocksTrace):
         return to_place(array, self.sharding(spec))
 
     def renamed(self, array: Array, type: ArrayType, spec: PartitionSpec) -> Array:
-        """Returns an array of the same buffers with another type and spec."""
+        """An array of the same buffers with another type and spec."""
         how = self.sharding(spec)
         if array.type is type and array.sharding is how:
             return array
@@ -162,7 +162,7 @@ class BlockTrace(BlocksTrace):
         return array_at(buffer, type, how, array._layout())
 
     def enter(self, value: Any, spec: PartitionSpec, number: int) -> BlockTracer:
-        """Returns the operand of index `number` as blocks."""
+        """The operand of index `number` as blocks."""
         of = type_of(value)
         causes = dict.fromkeys(spec.axes(), Cause(None, operand=number))
         block = block_type(of, spec, self.manual)
@@ -183,7 +183,7 @@ class BlockTrace(BlocksTrace):
         return self.renamed(self.stack(tracer), whole, spec)
 
     def stacked_form(self, block: ArrayType) -> tuple[ArrayType, PartitionSpec]:
-        """Returns the type and spec of the array that holds the blocks of a type."""
+        """The type and spec of the array that holds the blocks of a type."""
         spec = leaving_spec(block, self.manual)
         return whole_type(left_type(block, self.manual), spec, self.manual), spec
 
@@ -212,14 +212,14 @@ class BlockTrace(BlocksTrace):
         types: Sequence[ArrayType],
         arrays: Sequence[Array],
     ) -> list[Any]:
-        """Returns the results of an application, given the arrays that hold their blocks."""
+        """The results of an application, from the arrays that hold its blocks."""
         causes = causes_of(primitive, tracers, types)
         return [BlockTracer(self, t, x, causes) for t, x in zip(types, arrays, strict=True)]
 
     def program(
         self, primitive: Primitive, tracers: Sequence[BlockTracer], params: Params, layouts: Any
     ) -> tuple[Program, list[ArrayType]]:
-        """Returns the executable of an application, and the types of the blocks it computes."""
+        """The executable of an application, and the types of the blocks it computes."""
         types = tuple(x.type for x in tracers)
         free: tuple[bool, ...] = ()
         if self.manual.explicit:
@@ -313,7 +313,7 @@ class BlockTrace(BlocksTrace):
         return self.traced(primitive, tracers, types, arrays)
 
     def assembled(self, type: ArrayType, blocks: Sequence[np.ndarray[Any, Any]]) -> Array:
-        """Returns the array that holds blocks given as NumPy arrays."""
+        """The array of blocks given as NumPy arrays."""
         whole, spec = self.stacked_form(type)
         how = self.sharding(spec)
         parts = parts_of(how, whole)

@@ -17,7 +17,7 @@ from weft.errors import Fix, WeftValueError
 
 
 class HiddenValues(WeftValueError):
-    """Raised where a function reads `values`, which belong to transformations around it."""
+    """Raised when a function reads `values`, which belong to transformations around it."""
 
     def __init__(self, values: Sequence[Tracer]) -> None:
         self.values = list(values)
@@ -31,14 +31,14 @@ class HiddenValues(WeftValueError):
 
 
 def check_not_hidden(values: Iterable[Any], outside: frozenset[Any]) -> None:
-    """Raises HiddenValues for those of the values that belong to transformations in `outside`."""
+    """Raises HiddenValues for values of the transformations in `outside`."""
     found = [x for x in values if isinstance(x, Tracer) and x._trace in outside]
     if found:
         raise HiddenValues(found)
 
 
 class Substitution(Trace):
-    """A trace that replaces traced values from outside by operands; the rest is the parent's."""
+    """A trace that replaces traced values from outside by operands; else as its parent."""
 
     __slots__ = ("operands",)
 

@@ -147,7 +147,7 @@ def _is_spec(value: Any) -> bool:
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value is an array or stands for one, and no Python number."""
+    """Whether a value is or has an array, and is not a Python number."""
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         return False
     try:
@@ -158,7 +158,7 @@ def is_array(value: Any) -> bool:
 
 
 class _ShardMapped:
-    """A function with the mesh and specs of its shard_map; calling it applies the primitive."""
+    """A function with the mesh and specs of its shard_map; a call binds the primitive."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class _ShardMapped:
     def _over_references(
         self, given: Sequence[Any], in_tree: Any, specs: Sequence[PartitionSpec | None]
     ) -> Any:
-        """Applies the function to references to blocks; one whose spec is None is handed on."""
+        """Applies the function to references to blocks; one whose spec is None is passed on."""
 
         def called(args: Any, kwargs: Any) -> Any:
             return self.function(*args, **kwargs)
@@ -287,8 +287,8 @@ class _ShardMapped:
         manual: Manual,
         hidden: Sequence[Tracer],
     ) -> Any:
-        """Applies the primitive; traced values that the function closes over are operands, and so
-        are the `hidden` ones that it reads in other ways."""
+        """Binds the primitive; closed-over traced values are operands, and so are the `hidden` ones
+        that the function reads in other ways."""
         closed = TracedValues()
         closed.search(self.function)
         m = len(closed.found)
@@ -329,7 +329,7 @@ class _ShardMapped:
     # ---- the mesh -----------------------------------------------------------------------------
 
     def _manual(self) -> Manual:
-        """Returns the mesh of a call, with the axes that are manual in the function."""
+        """The mesh of a call, with the axes that are manual in the function."""
         around = mesh_axes()
         mesh = self.mesh
         if mesh is None:
@@ -356,8 +356,8 @@ class _ShardMapped:
         return Manual(mesh, ordered, not self.auto, simulated, untyped, self.bucket_bytes)
 
     def _mesh_inside(self, mesh: AnyMesh, outer: AnyMesh) -> AnyMesh:
-        """Returns `outer`, the mesh around. Raises WeftValueError where `mesh` is another one; an
-        abstract mesh with the same axes counts as the same."""
+        """`outer`, the mesh around. Raises WeftValueError for another `mesh`; an abstract mesh with
+        the same axes is the same."""
         if mesh is outer or mesh is outer.abstract_mesh:
             return outer
         if isinstance(outer, AbstractMesh) and mesh.abstract_mesh == outer:
@@ -439,7 +439,7 @@ class _ShardMapped:
                 )
 
     def _positional(self, args: tuple[Any, ...], kwargs: Params) -> tuple[tuple[Any, ...], Params]:
-        """Returns the call with keyword arguments by position, where specs are by position."""
+        """The call with keyword arguments by position, if specs are by position."""
         if not kwargs or isinstance(self.in_specs, (dict, PartitionSpec)):
             return args, kwargs
         try:
@@ -481,7 +481,7 @@ class _ShardMapped:
         return tuple(given)
 
     def _by_name(self, given: dict[str, Any], args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Returns the specs of a call, given those by argument name."""
+        """The specs of a call, given those by argument name."""
         try:
             found = dict(inspect.signature(self.function).parameters)
         except (TypeError, ValueError):
@@ -521,11 +521,11 @@ class _ShardMapped:
     # ---- results ------------------------------------------------------------------------------
 
     def _by_leaf(self, what: str, given: Any, whole: Any) -> list[PartitionSpec | None]:
-        """Returns the spec of each leaf of a tree, given a prefix of it."""
+        """The spec of each leaf of a tree, given a prefix of it."""
         return tree.prefix_leaves(f"{self.operation}: {what}", given, whole, is_leaf=_is_spec)
 
     def _operand_names(self, closed: int, dynamic: Any) -> list[str]:
-        """Returns the operands' names for messages: closed-over values, then arguments."""
+        """The operands' names for messages: closed-over values, then arguments."""
         paths = [path for path, _ in tree.leaves_with_path(dynamic)]
         arguments = [f"the argument {argument_path(self.function, path)}" for path in paths]
         return ["a closed-over value"] * closed + arguments
@@ -533,7 +533,7 @@ class _ShardMapped:
     def _result(
         self, x: Any, spec: PartitionSpec, path: Any, manual: Manual, names: Callable[[], list[str]]
     ) -> Any:
-        """Returns a result as a block that varies along the axes of its spec."""
+        """A result as a block that varies along the axes of its spec."""
         aval = type_of(x)
         which = f"the result{tree.keystr(path)}"
         self._check_spec(f"the spec of {which}", spec, manual)
@@ -614,7 +614,7 @@ def _devices(mesh: AnyMesh) -> str:
 
 
 def _transformations() -> frozenset[Trace]:
-    """Returns the traces of transformations around the call, up to the one that stages or runs."""
+    """The traces of transformations around the call, up to the one that stages or runs."""
     found = []
     trace: Trace | None = current_trace()
     while trace is not None and trace is not bottom_trace():

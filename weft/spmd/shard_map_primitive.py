@@ -84,7 +84,7 @@ def inside(manual: Manual) -> Any:
 
 
 def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]:
-    """Returns the function of blocks that an application runs, and the specs of its results."""
+    """The function of blocks that an application runs, and the specs of its results."""
     if "function" in params:
         return params["function"], params["out_specs"]
     jaxpr, specs = params["jaxpr"], params["out_specs"]
@@ -92,7 +92,7 @@ def body_of(params: dict[str, Any]) -> tuple[Callable[..., list[Any]], OutSpecs]
 
 
 def shard_map_stage(args: Sequence[Any], params: Params) -> tuple[Sequence[Any], Params]:
-    """Records the function; values that it closes over become operands, whole on every device."""
+    """Records the function; closed-over values become operands, whole on every device."""
     if "function" not in params:
         return args, params
     manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
@@ -167,14 +167,14 @@ def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
 
 
 def _as_varying(tangents: Sequence[Any], outs: Sequence[Any]) -> list[Any]:
-    """Returns the tangents that are not zero, each varying as its primal does."""
+    """The nonzero tangents, each varying as its primal does."""
     pairs = zip(tangents, outs, strict=True)
     return [vary(t, type_of(x).varying) for t, x in pairs if type(t) is not Zero]
 
 
 class _Split:
-    """Results of tracing the first shard_map of a linearization: the linear jaxpr of blocks, where
-    its residuals come from, and which results have tangents."""
+    """Results of tracing the first shard_map of a linearization: the linear jaxpr of blocks, the
+    sources of its residuals, and which results have tangents."""
 
     def __init__(self) -> None:
         self.program: Jaxpr
@@ -197,7 +197,7 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
             flags, _ = nonzero_tangents(found)
             found = merge(flags, _as_varying(found, outs), unmarked(flags, found))
         program, residuals, split.marks = linear_program(linear, found)
-        split.program, residuals = _casting_again(program, residuals, blocks)
+        split.program, residuals = _with_casts_inside(program, residuals, blocks)
         own = {id(x): i for i, x in enumerate(blocks)}
         split.known.clear()
         split.leaving.clear()
@@ -236,11 +236,11 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
     return found[:n], merge_zeros(split.marks, tangents_out, [type_of(x) for x in found[:n]])
 
 
-def _casting_again(
+def _with_casts_inside(
     program: Jaxpr, residuals: Sequence[Any], blocks: Sequence[Any]
 ) -> tuple[Jaxpr, list[Any]]:
-    """Returns a linear jaxpr and its residuals where these are blocks instead of casts of blocks,
-    which would leave as arrays with a copy per device: the jaxpr casts again."""
+    """A linear jaxpr and its residuals with blocks in place of casts of blocks, which would leave
+    as arrays with a copy per device: the jaxpr casts again."""
     operands = {x._var: x for x in blocks if type(x) is StagingTracer}
     inputs, casts, found = list(program.inputs), [], list(residuals)
     for i, value in enumerate(residuals):
@@ -256,12 +256,12 @@ def _casting_again(
 
 
 def is_stacked(block: ArrayType, manual: Manual) -> bool:
-    """Returns whether blocks of this type need a leading dimension to be concatenated along."""
+    """Whether blocks of this type need a leading dimension to be concatenated along."""
     return bool(manual.ordered(block.varying)) and not (block.shape and block.shape[0])
 
 
 def leave(block: Any, manual: Manual) -> Any:
-    """Returns a block in the form in which it leaves (see `leaving_spec`)."""
+    """A block in the form in which it leaves (see `leaving_spec`)."""
     of = type_of(block)
     return reshape(block, (1, *of.shape)) if is_stacked(of, manual) else block
 
@@ -272,12 +272,12 @@ def enter(block: Any, shape: tuple[int, ...]) -> Any:
 
 
 def left_type(block: ArrayType, manual: Manual) -> ArrayType:
-    """Returns the type of a block in the form in which it leaves."""
+    """The type of a block in the form in which it leaves."""
     return block.update(shape=(1, *block.shape)) if is_stacked(block, manual) else block
 
 
 def entering(jaxpr: Jaxpr, stored: Sequence[bool], manual: Manual) -> Jaxpr:
-    """Returns a jaxpr that takes the inputs marked in `stored` in the form of blocks that left."""
+    """A jaxpr that takes the inputs marked in `stored` in the form of blocks that left."""
     inputs, first = list(jaxpr.inputs), []
     for i, (var, flag) in enumerate(zip(jaxpr.inputs, stored, strict=True)):
         if not flag or not is_stacked(var.type, manual):
@@ -327,8 +327,8 @@ def shard_map_transpose(cotangents: Values, *operands: Any, **params: Any) -> li
 
 
 def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
-    """Gives every block the mapped dimension, whole on each device; with `spmd_axis_name` it is
-    split over those mesh axes (those that are automatic here are left to the compiler)."""
+    """Gives every block the mapped dimension, whole on each device, or with `spmd_axis_name` split
+    over those mesh axes (automatic ones are left to the compiler)."""
     function, out_specs = body_of(params)
     manual: Manual = params["manual"]
     named = axis.spmd_axis_name
@@ -359,7 +359,7 @@ def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> M
 
 
 def _check_free(axis: AxisData, axes: tuple[str, ...], params: Params, specs: Specs) -> None:
-    """Raises AxisError if a function uses mesh axes that the mapped axis is to be split over."""
+    """Raises AxisError if a function uses mesh axes that are to split the mapped axis."""
     manual = params["manual"]
     used = {name for spec in specs for name in spec.axes()}
     if "jaxpr" in params:
@@ -378,7 +378,7 @@ def _check_free(axis: AxisData, axes: tuple[str, ...], params: Params, specs: Sp
 
 
 def _inner_axis(axis: AxisData, axes: tuple[str, ...], params: dict[str, Any]) -> AxisData:
-    """Returns the mapped axis of one block. Raises where it cannot be split over the mesh axes."""
+    """The mapped axis of one block. Raises if it cannot be split over the mesh axes."""
     if not axes:
         return AxisData(axis.name, axis.size, spread=axis.spread, devices=axis.devices)
     manual = params["manual"]
@@ -446,7 +446,7 @@ def cut_specs(params: Params, reads: Sequence[bool], used: Sequence[bool]) -> Pa
 def lower_shard_map(context: Any, *values: Any, **params: Any) -> list[Any]:
     """Lowers for the devices of a mesh (`spmd.simulated` lowers for one device).
 
-    Values without elements stay outside: Shardy refuses a region that is given nothing else.
+    Values without elements stay outside: Shardy refuses a region with nothing else.
     """
     jaxpr, manual, name = params["jaxpr"], params["manual"], params["name"]
     module, mesh = context.module, manual.mesh

@@ -42,8 +42,8 @@ from weft.spmd.why_varying import Cause
 
 
 class SimulationTracer(BlockValue):
-    """The blocks of all devices as one array: a leading dimension for each axis along which they
-    may differ, in the order of the mesh. A `constant` depends on no block."""
+    """The blocks of all devices as one array, with a leading dimension for each axis along which
+    they may differ, in the order of the mesh. A `constant` depends on no block."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class SimulationTracer(BlockValue):
         return None if self.type.varying else self.known()
 
     def known(self) -> Any:
-        """Returns the array of all blocks; None if only its type is known."""
+        """The array of all blocks; None if only its type is known."""
         value = self.stacked
         return value.concrete() if isinstance(value, Tracer) else value
 
@@ -121,9 +121,9 @@ class SimulationTrace(BlocksTrace):
     def joined(
         self, primitive: Primitive, tracers: Sequence[SimulationTracer], params: dict[str, Any]
     ) -> tuple[Sequence[ArrayType], dict[str, Any]]:
-        """Returns operand types that vary as the primitive needs, and parameters for those.
+        """Operand types that vary as the primitive needs, and parameters for those.
 
-        Raises AxisError for a cast that the user is to write; constants need none.
+        Raises AxisError for a cast that the user has to write; constants need none.
         """
         types: Sequence[ArrayType] = [x.type for x in tracers]
         retype = rules.retype.get(primitive)
@@ -144,10 +144,10 @@ class SimulationTrace(BlocksTrace):
     def mapped_axes(
         self, primitive: Primitive, params: dict[str, Any], holds: Sequence[tuple[str, ...]]
     ) -> tuple[str, ...]:
-        """Returns the mesh axes to map over: those of operands, named ones, and all for effects.
+        """The mesh axes to map over: those of operands, named ones, and all for effects.
 
-        Every device has the effects of a jaxpr, also where it has them with equal values. Axes that
-        are not manual here may be those of a shard_map inside a jaxpr.
+        Every device has the effects of a jaxpr, also with equal values. Axes that are not manual
+        here may be those of a shard_map inside a jaxpr.
         """
         axes = {axis for held in holds for axis in held}
         if params:
@@ -167,8 +167,8 @@ class SimulationTrace(BlocksTrace):
         holds: Sequence[tuple[str, ...]],
         axes: Sequence[str],
     ) -> tuple[list[Any], list[tuple[str, ...]]]:
-        """Maps a primitive over mesh axes, outermost first; returns the results, and the axes that
-        each has dimensions for."""
+        """Maps a primitive over mesh axes, outermost first; returns the results, and the axes of
+        which each has dimensions."""
         if not axes:
             out = primitive.bind(*values, **params)
             outs = list(out) if primitive.multiple_results else [out]
@@ -190,7 +190,7 @@ class SimulationTrace(BlocksTrace):
         return moved, [held if dim is None else (axis, *held) for held, dim in both]
 
     def stacked_as(self, x: Any, held: tuple[str, ...], wanted: tuple[str, ...]) -> Any:
-        """Returns a result with dimensions for exactly the axes `wanted`, along which it varies."""
+        """A result with dimensions for exactly the axes `wanted`, along which it varies."""
         for axis in [axis for axis in held if axis not in wanted]:
             x = index_in_dim(x, 0, held.index(axis), keepdims=False)
             held = tuple(name for name in held if name != axis)
@@ -203,7 +203,7 @@ class SimulationTrace(BlocksTrace):
         return broadcast_in_dim(x, (*sizes, *shape[len(held) :]), places)
 
     def enter(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
-        """Returns the operand of index `number` as blocks; split dimensions become two or more."""
+        """The operand of index `number` as blocks; split dimensions become two or more."""
         of = type_of(value)
         causes = dict.fromkeys(spec.axes(), Cause(None, operand=number))
         block = block_type(of, spec, self.manual)
@@ -221,7 +221,7 @@ class SimulationTrace(BlocksTrace):
         return SimulationTracer(self, block, stacked, causes)
 
     def enter_nested(self, value: Any, spec: PartitionSpec, number: int) -> SimulationTracer:
-        """As `enter`, for an operand that consists of blocks of a shard_map around this one."""
+        """`enter` for an operand of blocks of a shard_map around this one."""
         found = split_further(self.box(value), spec)
         causes = found.causes | dict.fromkeys(spec.axes(), Cause(None, operand=number))
         return SimulationTracer(self, found.type, found.stacked, causes)
@@ -262,7 +262,7 @@ def run(args: Sequence[Any], params: dict[str, Any], around: SimulationTrace | N
 
 
 def simulate_shard_map(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Returns the results of a shard_map, computed under the current trace without a mesh."""
+    """The results of a shard_map, computed under the current trace without a mesh."""
     return run(args, params, None)
 
 

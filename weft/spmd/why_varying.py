@@ -13,15 +13,15 @@ from weft.ops.collectives.all_reduce import pbroadcast_p
 
 
 class Cause(NamedTuple):
-    """The cause of a value's varying along an axis: an operation with the user's line, or the spec
-    of an operand, given by its index."""
+    """The cause of variation along an axis: an operation with the user's line, or the spec of an
+    operand, by its index."""
 
     operation: str | None
     source: sources.Source | None = None
     operand: int | None = None
 
     def sentence(self, axis: str, names: Sequence[str]) -> str:
-        """Returns the cause as a sentence; `names` are those of the operands."""
+        """The cause as a sentence; `names` are those of the operands."""
         if self.operation is None:
             return _split_operand(self.operand, axis, names)
         where = sources.describe(self.source)
@@ -35,13 +35,13 @@ def _split_operand(number: int | None, axis: str, names: Sequence[str]) -> str:
 
 
 def why_varies(value: Any, axis: str, names: Sequence[str] = ()) -> str:
-    """Returns a sentence that says on which line a value came to vary along an axis; `names` are
-    those of the shard_map's operands."""
+    """A sentence with the line where a value came to vary along an axis. `names` are those of the
+    shard_map's operands."""
     made = value.created if isinstance(value, Tracer) else None
     last = f"the value was made at {sources.describe(made)}" if made is not None else ""
     while isinstance(value, Tracer):
         if isinstance(value, StagingTracer):
-            return "; ".join(filter(None, (last, _recorded(value, axis, names))))
+            return "; ".join(filter(None, (last, _recorded_cause(value, axis, names))))
         causes = getattr(value, "causes", None)
         if causes is not None:
             cause = causes.get(axis)
@@ -56,8 +56,8 @@ def _is_cast(eqn: Equation | None, axis: str) -> bool:
     return eqn is not None and eqn.primitive is pbroadcast_p and axis in eqn.params["axis_name"]
 
 
-def _recorded(tracer: StagingTracer, axis: str, names: Sequence[str]) -> str:
-    """Returns that sentence from the equations of the jaxpr that is being recorded."""
+def _recorded_cause(tracer: StagingTracer, axis: str, names: Sequence[str]) -> str:
+    """That sentence, from the equations of the jaxpr being recorded."""
     trace = tracer._trace
     made = {var: eqn for eqn in trace.eqns for var in eqn.outputs}
     var: Any = tracer._var

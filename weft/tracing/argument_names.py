@@ -12,7 +12,7 @@ from weft.core.types import ArrayType
 
 
 def argument_path(function: Any, path: Sequence[Any], parameters: Sequence[str] = ()) -> str:
-    """The name of a leaf of (args, kwargs) in messages: the parameter's where that is known."""
+    """The name of a leaf of (args, kwargs) in messages: the parameter's if it is known."""
     kind, key, *rest = path
     first = getattr(key, "idx", getattr(key, "key", key))
     name = str(first)
@@ -22,7 +22,7 @@ def argument_path(function: Any, path: Sequence[Any], parameters: Sequence[str] 
 
 
 def static_name(function: Any, argnum: int | str, parameters: Sequence[str] = ()) -> str:
-    """The name of an argument in messages: the parameter's where that is known."""
+    """The name of an argument in messages: the parameter's if it is known."""
     if isinstance(argnum, str):
         return argnum
     try:
@@ -42,14 +42,14 @@ def argument_names(function: Any, in_tree: Any) -> list[str]:
 
 
 def places_by_name(places: Any) -> list[tuple[str, Any]]:
-    """The fields of `places`, the formats that a trace depends on, by name; [] for None."""
+    """The fields of `places`, the formats of a trace's key, by name; [] for None."""
     if places is None:
         return []
     return [(field.name, getattr(places, field.name)) for field in dataclasses.fields(places)]
 
 
 def place_text(signature: Any) -> str:
-    """The device or sharding and the layout in an array's signature, as text."""
+    """The device or sharding and the layout of a signature, as text."""
     if isinstance(signature, ArrayType):
         return "on the default device"
     if not isinstance(signature[0], ArrayType):  # that of a reference

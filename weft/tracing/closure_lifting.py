@@ -38,7 +38,7 @@ def _contents(cells: Iterable[CellType]) -> list[Any]:
 
 
 def _level(container: Any) -> tuple[list[Any], Any]:
-    """The children of a registered container, and the structure that puts them together."""
+    """The children of a registered container, and its structure."""
     try:
         return pytree.flatten(container, lambda part: part is not container)
     except (TypeError, ValueError):  # keys that cannot be sorted
@@ -46,9 +46,8 @@ def _level(container: Any) -> tuple[list[Any], Any]:
 
 
 class TracedValues:
-    """The traced values of running transformations that some objects (functions, containers of
-    them, or anything else) hold; `found` has them in the order of the search.
-    """
+    """The traced values of running transformations in some objects (functions, containers, or
+    others); `found` has them in the order of the search."""
 
     __slots__ = ("_children", "_levels", "_parents", "_seen", "found")
 
@@ -103,10 +102,8 @@ class TracedValues:
         return ()
 
     def replaced(self, objects: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        """The searched objects with `values` in place of the traced values.
-
-        An object without traced values stays the same object.
-        """
+        """The searched objects with `values` in place of the traced values. An object without
+        traced values stays the same."""
         if not self.found:
             return list(objects)
         affected: set[int] = set()
@@ -122,7 +119,7 @@ class TracedValues:
 
 
 class _Maker:
-    """Copies objects; `made` has the new one of each by the identity of the old one."""
+    """Copies objects; `made` has the new one by the identity of the old one."""
 
     __slots__ = ("affected", "cells", "levels", "made")
 
@@ -190,7 +187,7 @@ class _Maker:
         return new
 
     def _cell(self, cell: CellType) -> CellType:
-        """A fresh cell for one whose content is copied; the others stay shared."""
+        """A fresh cell if its content is copied; the others stay shared."""
         contents = _contents([cell])
         if not contents or id(contents[0]) not in self.affected:
             return cell

@@ -52,16 +52,16 @@ _WIDTH = 160
 
 
 class StaticPart(NamedTuple):
-    """A static argument: what is compared of it, and its text."""
+    """A static argument: its key for comparison, and its text."""
 
     content: Any
     text: str
 
 
 class Call(NamedTuple):
-    """The dependencies of a trace. `maker` tells one jitted function from another, and `function`
-    says in words which object it wraps; `static` has the static arguments by name; `names` are the
-    leaves of the arguments, `places` their shardings."""
+    """The dependencies of a trace. `maker` distinguishes jitted functions, `function` describes the
+    wrapped object; `static` has the static arguments by name; `names` are the leaves of the
+    arguments, `places` their shardings."""
 
     maker: int
     function: str
@@ -150,8 +150,8 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _closest(call: Call, earlier: Sequence[Call]) -> list[str]:
-    """The differences from the most similar call; among equally similar ones, from the last of its
-    own."""
+    """The differences from the most similar call; of equally similar ones, from the last with the
+    same maker."""
     compared = [
         (len(found := _differences(call, old)), old.maker != call.maker, -i, found)
         for i, old in enumerate(earlier)
@@ -170,7 +170,7 @@ _NOTHING = "it closes over values of an enclosing transformation"
 
 
 def change(function: Any, options: Hashable, call: Call) -> str:
-    """The difference of a call from the most similar one before, for an error message."""
+    """The difference of a call from the most similar earlier one, for an error message."""
     with _lock:
         earlier = list(_histories.get((_identity(function), options), ()))
     return _in_words(_closest(call, earlier)) or _NOTHING
@@ -192,7 +192,7 @@ _SCALARS = (bool, int, float, complex, str, bytes, type(None))
 
 
 def short_text(value: Any, depth: int = 1) -> str:
-    """A value in a few words, without reading arrays."""
+    """A short text of a value, without reading arrays."""
     cls = type(value)
     if cls in _SCALARS:
         text = repr(value)
@@ -213,7 +213,7 @@ def short_text(value: Any, depth: int = 1) -> str:
 
 
 def function_in_words(function: Any) -> str:
-    """A function with the line where its code stands."""
+    """A function with the line of its code."""
     name = function_name(function)
     codes = list(_codes(function))
     own = [code for code in codes if not is_library_file(code.co_filename)]
@@ -240,8 +240,8 @@ def _clear() -> None:
 
 
 def _identity(function: Any) -> Hashable:
-    """What tells a function, and all objects made of the same code, from others: file, name and
-    hash of its code, and those of functions that it wraps or closes over."""
+    """The key of a function and of all objects made of the same code: file, name and hash of its
+    code, and those of functions that it wraps or closes over."""
     return tuple((code.co_filename, code.co_qualname, hash(code)) for code in _codes(function)) or (
         type(function).__module__,
         type(function).__qualname__,
@@ -249,7 +249,7 @@ def _identity(function: Any) -> Hashable:
 
 
 def _codes(function: Any) -> Iterator[python_types.CodeType]:
-    """The code of a function, and that of functions that it wraps, binds or closes over: a few."""
+    """The code of a function, and of functions that it wraps, binds or closes over: a few."""
     pending, seen = [function], 0
     while pending and seen < 8:
         function = pending.pop(0)
@@ -269,7 +269,7 @@ def _codes(function: Any) -> Iterator[python_types.CodeType]:
 
 
 def _functions_in(values: Sequence[Any]) -> list[Any]:
-    """The functions among values and in tuples among these."""
+    """The functions among values and in tuples of them."""
     parts = [x for value in values for x in (value if isinstance(value, tuple) else (value,))]
     return [x for x in parts if isinstance(x, _FUNCTIONS_OF_PYTHON)]
 
@@ -304,8 +304,10 @@ def _remember(where: Hashable, call: Call) -> list[Call]:
     return earlier
 
 
-def _added(counts: collections.OrderedDict[Hashable, float], key: Hashable, more: float) -> float:
-    """Adds to a number and returns it; what was not added to for long is forgotten."""
+def _increment(
+    counts: collections.OrderedDict[Hashable, float], key: Hashable, more: float
+) -> float:
+    """Adds to a count and returns it; counts that have not grown for long are dropped."""
     with _lock:
         total = counts.pop(key, 0.0) + more
         while len(counts) >= _LINES:
@@ -323,7 +325,7 @@ class Miss:
     """A context manager around tracing and compiling after a cache miss of a jitted function.
 
     `function`, `options`: the function and its compile options; `name`: its name in messages;
-    `call`: returns the dependencies of the trace. It is called when the block ends, and only if
+    `call`: returns the dependencies of the trace. It is called at the end of the block, if
     something was traced or compiled: the trace of an equal function may have been cached.
     """
 
@@ -379,7 +381,7 @@ class Miss:
                 _log.debug("the miss of %s could not be explained", self.name, exc_info=True)
 
     def report(self, cost: Spent) -> None:
-        """Records the miss, and explains it where the setting or the loss asks for that."""
+        """Records the miss, and explains it if the setting or the loss requires it."""
         call = self.call(self)
         earlier = _remember((_identity(self.function), self.options), call)
         location = sources.locate(self._source)
@@ -407,22 +409,22 @@ class Miss:
             warnings.warn_explicit(text, RetracingWarning, location.file, location.line)
 
     def _programs_lost(self, call: Call, cost: Spent, location: Any) -> int:
-        """Counts the miss; returns how many programs were made for these types, where it is time
-        for the warning of the line, else 0."""
+        """Counts the miss. Returns the number of programs made for these types if the line's
+        warning is due, else 0."""
         library = _of_library(self.function) or is_library_file(location.file)
         if library or not self.runs or _recording():
             return 0
         line = (location.file, location.line)
         alike = repr((*call[3:-1], *self.results))
-        times = _added(_programs, (line, _identity(self.function), alike), 1)
-        if times == 1 or _added(_lost, line, cost.seconds) < _SECONDS or times < _PROGRAMS:
+        times = _increment(_programs, (line, _identity(self.function), alike), 1)
+        if times == 1 or _increment(_lost, line, cost.seconds) < _SECONDS or times < _PROGRAMS:
             return 0
-        _added(_lost, line, -math.inf)
+        _increment(_lost, line, -math.inf)
         return int(times)
 
 
 def _recording() -> bool:
-    """Whether a jaxpr is being recorded: traces inside of that are not misses of their own."""
+    """Whether a jaxpr is being recorded: traces inside it are not misses."""
     trace: Trace | None = current_trace()
     while trace is not None and trace is not bottom_trace():
         if isinstance(trace, StagingTrace):

@@ -32,8 +32,8 @@ class TracedBody:
 
 
 class Traces(dict[Any, TracedBody]):
-    """The traces of one function object by what else they depend on, and in `calls` what `jit` has
-    compiled from them, by its options and the call."""
+    """The traces of one function object by their other dependencies, and in `calls` the programs of
+    `jit`, by options and call."""
 
     __slots__ = ("calls",)
 
@@ -54,8 +54,8 @@ _lock = threading.RLock()
 
 
 def traces_of(function: Any) -> Traces:
-    """The traces of a function object: none for a new one, and a record that is not kept for one
-    that cannot be referred to weakly."""
+    """The traces of a function object, empty for a new one. For an object without weak references
+    the record is not kept."""
     number = id(function)
     with _lock:
         known = _by_identity.get(number)
@@ -73,8 +73,7 @@ def traces_of(function: Any) -> Traces:
 
 
 def forget_traces(function: Any) -> None:
-    """Drops the traces of a function object that was changed, as one of custom derivatives is by a
-    new rule."""
+    """Drops the traces of a changed function object, such as one with a new custom derivative."""
     traces_of(function).clear()
 
 

@@ -200,7 +200,7 @@ def _describe_leaf(leaf: Any) -> str:
 
 
 def _fix(path: KeyPath, left: View, right: View) -> Fix:
-    """How to give the left tree the structure of the right one at this path."""
+    """The change that gives the left tree the structure of the right one at this path."""
     at = f"at {keystr(path)} " if path else ""
     data: dict[str, Any] = {"path": path}
     if (
@@ -236,11 +236,11 @@ def differences(
 
     left: the first tree or structure; right: the second tree or structure.
     """
-    return _listed(left, walk(view(left, is_leaf), view(right, is_leaf), prefix=False))
+    return _list_differences(left, walk(view(left, is_leaf), view(right, is_leaf), prefix=False))
 
 
-def _listed(tree: Any, found: Iterator[Difference]) -> list[Difference]:
-    """The differences of a tree. Raises TreeError where it is nested too deep to be followed."""
+def _list_differences(tree: Any, found: Iterator[Difference]) -> list[Difference]:
+    """The differences of a tree. Raises TreeError for one that is nested too deep."""
     try:
         return list(found)
     except RecursionError as error:
@@ -265,4 +265,4 @@ def prefix_errors(
     prefix: Any, full: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[Difference]:
     """The differences that keep `prefix` from being a prefix of `full` (a tree or a structure)."""
-    return _listed(prefix, walk(view(prefix, is_leaf), view(full), prefix=True))
+    return _list_differences(prefix, walk(view(prefix, is_leaf), view(full), prefix=True))

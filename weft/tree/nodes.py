@@ -335,7 +335,7 @@ def _unflatten_default(data: Any, children: Any) -> Any:
 
 
 class _Opaque:
-    """A `functools.partial` as an opaque function, equal to it and to another one around it."""
+    """A `functools.partial` as an opaque function, equal to it and to others around it."""
 
     __slots__ = ("function",)
 

@@ -34,7 +34,7 @@ from weft.ops.indexing.creation import full
 from weft.ops.indexing.dynamic_slicing import dynamic_slice, dynamic_update_slice
 from weft.ops.indexing.slicing import pad
 from weft.ops.structural.shape import reshape
-from weft.refs.reference import boxed, with_staged
+from weft.refs.reference import new_reference, with_staged
 
 __all__ = [
     "INDEX",
@@ -142,7 +142,7 @@ class Operand:
             return None
         if self.index_map is None:
             return [0] * len(self.dims)
-        refs = [boxed(value) for value in scalars]
+        refs = [new_reference(value) for value in scalars]
         found = eval_jaxpr(self.index_map, (), *indices, *refs)
         return [
             mul(start, np.int32(length)) if isinstance(dim, Blocked) else start

@@ -16,7 +16,7 @@ from weft.errors import Fix, WeftNotImplementedError, WeftValueError, api_bounda
 from weft.experimental.pallas.blocks import buffer
 from weft.experimental.pallas.kernels import MemorySpace, cdiv
 from weft.ops.products.dot import dot_general
-from weft.refs.reference import Ref, boxed, contents, end, new_ref
+from weft.refs.reference import Ref, contents, end, new_ref, new_reference
 
 
 @api_boundary
@@ -118,7 +118,7 @@ def run_scoped(
         got = f"collective_axes={collective_axes!r}"
         raise refusal(WeftNotImplementedError, message, "run_scoped", got, "none", fix)
     leaves, structure = tree.flatten((types, kw_types))
-    refs = [boxed(buffer(leaf)) for leaf in leaves]
+    refs = [new_reference(buffer(leaf)) for leaf in leaves]
     args, named = structure.unflatten(refs)
     out = f(*args, **named)
     for ref in refs:

@@ -45,7 +45,7 @@ from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.ops.elementwise.arithmetic import div, mul, rem
 from weft.ops.elementwise.convert import convert_element_type
 from weft.refs.discharge import written_inputs
-from weft.refs.reference import boxed, contents, with_staged
+from weft.refs.reference import contents, new_reference, with_staged
 
 _OPERATION = "pallas_call"
 
@@ -436,7 +436,7 @@ class _Interpretation:
             item.cut(array, start)
             for (item, start), array in zip(pairs, arrays[:count], strict=True)
         ]
-        refs = [boxed(value) for value in (*blocks, *arrays[count:])]
+        refs = [new_reference(value) for value in (*blocks, *arrays[count:])]
         sizes = [n for n in self.lengths if not isinstance(n, int)]
         eval_jaxpr(
             self.program,
@@ -444,7 +444,7 @@ class _Interpretation:
             *self.closed_over,
             *indices,
             *sizes,
-            *(boxed(value) for value in scalars),
+            *(new_reference(value) for value in scalars),
             *refs,
         )
         after = list(arrays)

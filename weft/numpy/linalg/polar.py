@@ -26,7 +26,7 @@ from weft.ops.elementwise.powers import cbrt
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, eye, full_like, zeros_like_array
 from weft.ops.linalg.cholesky import cholesky, symmetrized
-from weft.ops.linalg.eigh import both_ways, eigh, times_real
+from weft.ops.linalg.eigh import eigh, rows_and_columns, times_real
 from weft.ops.linalg.lu import solve
 from weft.ops.linalg.matrices import adjoint, check_matrix, conjugate, matmul, on_diagonal, part
 from weft.ops.linalg.qr import qr
@@ -213,7 +213,7 @@ def _unitary_jvp(
     u, count, converged = outs = unitary_factor(x, limit, eps)
     h = symmetrized(matmul(adjoint(u), x))
     # Zero rows and columns, such as padding, must change nothing.
-    padded = on_diagonal(type_of(h)) & both_ways(abs(h).sum(1) <= 0)[0]
+    padded = on_diagonal(type_of(h)) & rows_and_columns(abs(h).sum(1) <= 0)[0]
     h = h + padded.astype(h.dtype)
     p = matmul(adjoint(u), dx)
     du = matmul(u, _sylvester(h, p - adjoint(p)))
@@ -233,7 +233,7 @@ def _sylvester(h: Any, b: Any) -> Any:
 
     def solved(h: Any, b: Any) -> Any:
         v, w = eigh(h)
-        columns, rows = both_ways(w)
+        columns, rows = rows_and_columns(w)
         turned = times_real(matmul(adjoint(v), matmul(b, v)), 1 / (columns + rows))
         return matmul(v, matmul(turned, adjoint(v)))
 

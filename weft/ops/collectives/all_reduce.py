@@ -38,8 +38,8 @@ from weft.ops.collectives.named_axes import (
     by_parts,
     check_varies,
     collective_jvp,
-    communicating,
     group_size,
+    groups_and_channel,
     mesh_position,
     same_along,
     silent,
@@ -88,7 +88,7 @@ def _psum(operation: str, x: Any, names: Names, sizes: tuple[int, ...], groups: 
     if not names:
         return x
     check_varies(operation, type_of(x), names)
-    x = made_varying(operation, x, names)
+    x = cast_operand(operation, x, names)
     total = bind_checked(psum_p, x, axis_name=names, axis_index_groups=groups)
     # The cotangents of what counts as varying are summed, as JAX sums them there.
     untyped = {axis.name for axis in mesh_axes() if axis.untyped}
@@ -141,7 +141,7 @@ def reducing_lower(combine: str) -> Callable[..., Any]:
     """The lowering of psum, pmax and pmin along axes of a mesh: an all-reduce."""
 
     def lower(context: Any, x: Any, *, axis_name: Names, axis_index_groups: Groups) -> Any:
-        groups, channel = communicating(context, axis_name, axis_index_groups)
+        groups, channel = groups_and_channel(context, axis_name, axis_index_groups)
         return by_parts(
             context,
             x,
@@ -194,7 +194,7 @@ def _without(names: Names, name: Any) -> Names:
 
 
 def _spread(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int], Any]:
-    """Returns a reduction over a dimension whose result is repeated along it."""
+    """Makes a reduction of a dimension repeat its result along that dimension."""
 
     def core(whole: Any, lead: int) -> Any:
         shape = type_of(whole).shape
@@ -282,11 +282,10 @@ def vary(x: Any, axes: Iterable[Any]) -> Any:
     return pbroadcast_p.bind(x, axis_name=tuple(sorted(names))) if names else x
 
 
-def made_varying(operation: str | None, x: Any, names: Names) -> Any:
+def cast_operand(operation: str | None, x: Any, names: Names) -> Any:
     """Casts the operand of a collective to vary along the collective's axes.
 
-    Raises AxisError if a cast is needed that the user is to write; bodies of array functions pass
-    None as the name.
+    Raises AxisError where the user has to write the cast; bodies of array functions pass no name.
     """
     same = same_along(type_of(x), names)
     explicit = tuple(name for name in same if bound_axis(name).explicit)
@@ -367,7 +366,7 @@ def _extremum(kind: Primitive, x: Any, axis_name: Any, axis_index_groups: Any) -
     def one(leaf: Any) -> Any:
         if isinstance(leaf, _STATIC) or not names:
             return leaf
-        leaf = made_varying(kind.name, leaf, names)
+        leaf = cast_operand(kind.name, leaf, names)
         return bind_checked(kind, leaf, axis_name=names, axis_index_groups=groups)
 
     return tree.map(one, x)
@@ -426,7 +425,7 @@ def axis_index(axis_name: Any) -> Array:
 
 
 def row_major(places: Sequence[Any], sizes: Sequence[int]) -> Any:
-    """Returns the number of a position, given along each of several axes."""
+    """The row-major number of a position along several axes."""
     number, *rest = places
     for place, size in zip(rest, sizes[1:], strict=True):
         number = add(mul(number, np.int32(size)), place)

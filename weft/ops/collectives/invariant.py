@@ -20,14 +20,14 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
-from weft.ops.collectives.all_reduce import axis_index_p, made_varying, row_major, vary
+from weft.ops.collectives.all_reduce import axis_index_p, cast_operand, row_major, vary
 from weft.ops.collectives.movement import (
     all_gather,
     all_gather_lower,
     all_gather_type,
     drop_dim,
+    for_each_axis,
     merge_dims,
-    one_by_one,
     scattered_shape,
     split_dim,
 )
@@ -82,7 +82,7 @@ def all_gather_invariant(x: T, axis_name: Any, *, axis: int = 0, tiled: bool = F
 
     def one(leaf: Any) -> Any:
         place = canonical_axis(axis, type_of(leaf).ndim + (not tiled), "all_gather_invariant")
-        leaf = made_varying("all_gather_invariant", leaf, names)
+        leaf = cast_operand("all_gather_invariant", leaf, names)
         params = {"axis_sizes": sizes, "dimension": place, "tiled": bool(tiled)}
         return bind_checked(all_gather_invariant_p, leaf, axis_name=names, **params)
 
@@ -150,7 +150,7 @@ def all_gather_invariant_vmap(
         whole = move_dim(x, dim, 0, axis.size)
         return all_gather_invariant_p.bind(whole, **along, dimension=dimension + 1, tiled=tiled), 0
     # One name after the other, the last one first; each puts its dimension before later ones'.
-    for one in one_by_one(along)[::-1]:
+    for one in for_each_axis(along)[::-1]:
         if one["axis_name"] == (axis.name,):
             x, dim = move_dim(x, dim, dimension, axis.size), None
             continue
@@ -236,7 +236,7 @@ def pscatter_vmap(
     kept = (type_of(x).shape[first] // prod(sizes),) if tiled else ()
     x = split_dim(x, first, (*sizes, *kept))
     # The names in order: the rest of the split dimension always begins at `first`.
-    for one, size in zip(one_by_one(along), sizes, strict=True):
+    for one, size in zip(for_each_axis(along), sizes, strict=True):
         if one["axis_name"] != (axis.name,):
             x = pscatter_p.bind(x, **one, dimension=first, tiled=False)
         elif dim is None:
@@ -279,8 +279,8 @@ pscatter_p: Primitive = linear_collective(
 
 
 def assume_invariant(x: Any, names: Names) -> Any:
-    """Casts a value to a type that is equal along axes of a mesh, on the user's word: nothing is
-    checked. Where that is wrong, the value of the first device counts."""
+    """Casts a value to a type that is equal along mesh axes, unchecked; the first device's
+    counts."""
     return assume_invariant_p.bind(x, axis_name=names, axis_sizes=axis_sizes_of(names))
 
 

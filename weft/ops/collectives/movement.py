@@ -17,7 +17,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError
-from weft.ops.collectives.all_reduce import made_varying
+from weft.ops.collectives.all_reduce import cast_operand
 from weft.ops.collectives.named_axes import (
     Groups,
     Names,
@@ -26,8 +26,8 @@ from weft.ops.collectives.named_axes import (
     bind_checked,
     by_parts,
     check_varies,
-    communicating,
     group_size,
+    groups_and_channel,
     linear_collective,
 )
 from weft.ops.reductions.reduce import check_dtype
@@ -61,8 +61,8 @@ def split_dim(x: Any, place: int, sizes: Sequence[int]) -> Any:
     return reshape(x, (*shape[:place], *sizes, *shape[place + 1 :]))
 
 
-def divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
-    """Returns the length of a part of a dimension. Raises ShapeError for unequal parts."""
+def part_length(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
+    """The length of a part of a dimension. Raises ShapeError for unequal parts."""
     canonical_axis(dimension, x.ndim, operation)
     length = x.shape[dimension]
     if length % parts:
@@ -76,7 +76,7 @@ def divided(operation: str, x: ArrayType, dimension: int, parts: int) -> int:
 
 
 def check_untiled(operation: str, x: ArrayType, dimension: int, count: int) -> None:
-    """Raises ShapeError if a dimension that is to be dropped is not as long as the axis."""
+    """Raises ShapeError if a dimension to be dropped is not as long as the axis."""
     if x.shape[dimension] != count:
         message = f"{operation}: dimension {dimension} of {x} is not as long as the axis"
         got = f"length {x.shape[dimension]} for an axis of length {count}"
@@ -88,8 +88,8 @@ def check_untiled(operation: str, x: ArrayType, dimension: int, count: int) -> N
 def scattered_shape(
     operation: str, x: ArrayType, dimension: int, count: int, tiled: bool
 ) -> tuple[int, ...]:
-    """Returns the shape of one of `count` parts of a dimension, which is dropped unless `tiled`."""
-    kept = [divided(operation, x, dimension, count)]
+    """The shape of one of `count` parts of a dimension, which is dropped unless `tiled`."""
+    kept = [part_length(operation, x, dimension, count)]
     if not tiled:
         check_untiled(operation, x, dimension, count)
         kept = []
@@ -102,8 +102,8 @@ def drop_dim(x: Any, dimension: int) -> Any:
     return stablehlo.reshape(x, shape[:dimension] + shape[dimension + 1 :])
 
 
-def one_by_one(along: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the parameters of a collective over several axes for each of these alone."""
+def for_each_axis(along: dict[str, Any]) -> list[dict[str, Any]]:
+    """The parameters of a collective over several axes, for each axis alone."""
     pairs = zip(along["axis_name"], along["axis_sizes"], strict=True)
     return [along | {"axis_name": (name,), "axis_sizes": (size,)} for name, size in pairs]
 
@@ -128,7 +128,7 @@ def all_gather(
         place = canonical_axis(axis, type_of(leaf).ndim + (not tiled), "all_gather")
         if not names:
             return leaf if tiled else expand_dims(leaf, (place,))
-        leaf = made_varying("all_gather", leaf, names)
+        leaf = cast_operand("all_gather", leaf, names)
         return bind_checked(all_gather_p, leaf, **along, dimension=place, tiled=bool(tiled))
 
     return tree.map(one, x)
@@ -160,7 +160,7 @@ def all_gather_vmap(
         whole = move_dim(x, dim, 0, axis.size)
         return all_gather_p.bind(whole, **along, dimension=dimension + 1, tiled=tiled), 0
     if len(names) > 1:
-        for one in one_by_one(along)[::-1]:
+        for one in for_each_axis(along)[::-1]:
             x, dim = all_gather_vmap(axis, [x], [dim], **one, dimension=dimension, tiled=False)
         whole = move_dim(x, dim, 0, axis.size)
         return merge_dims(whole, dimension + 1, len(names) + tiled), 0
@@ -192,7 +192,7 @@ def all_gather_lower(
         x = stablehlo.reshape(x, [*shape[:dimension], 1, *shape[dimension:]])
     elif not x.type.shape[dimension]:
         return x  # StableHLO has no collectives along empty dimensions.
-    groups, channel = communicating(context, axis_name, axis_index_groups)
+    groups, channel = groups_and_channel(context, axis_name, axis_index_groups)
     return stablehlo_collectives.all_gather([x], groups, channel, dimension)[0]
 
 
@@ -234,7 +234,7 @@ def psum_scatter(
     def one(leaf: Any) -> Any:
         place = canonical_axis(scatter_dimension, type_of(leaf).ndim, "psum_scatter")
         check_varies("psum_scatter", type_of(leaf), names)
-        leaf = made_varying("psum_scatter", leaf, names)
+        leaf = cast_operand("psum_scatter", leaf, names)
         return bind_checked(psum_scatter_p, leaf, **along, dimension=place, tiled=bool(tiled))
 
     return tree.map(one, x)
@@ -264,7 +264,7 @@ def psum_scatter_vmap(
         sizes = along["axis_sizes"]
         kept = (type_of(x).shape[dimension + 1] // prod(sizes),) if tiled else ()
         x = split_dim(x, dimension + 1, (*sizes, *kept))
-        for one in one_by_one(along):
+        for one in for_each_axis(along):
             x, _ = psum_scatter_vmap(axis, [x], [0], **one, dimension=dimension, tiled=False)
         return x, 0
 
@@ -290,7 +290,7 @@ def psum_scatter_lower(
 ) -> Any:
     if not x.type.shape[dimension]:
         return x  # As for all_gather.
-    groups, channel = communicating(context, axis_name, axis_index_groups)
+    groups, channel = groups_and_channel(context, axis_name, axis_index_groups)
 
     def scatter(value: Any, first: int) -> Any:
         return stablehlo_collectives.reduce_scatter(
@@ -343,7 +343,7 @@ def all_to_all(
     along = {"axis_name": names, "axis_sizes": sizes, "axis_index_groups": groups}
 
     def one(leaf: Any) -> Any:
-        leaf = made_varying("all_to_all", leaf, names)
+        leaf = cast_operand("all_to_all", leaf, names)
         of = type_of(leaf)
         split = canonical_axis(split_axis, of.ndim, "all_to_all")
         concat = canonical_axis(concat_axis, of.ndim, "all_to_all")
@@ -383,7 +383,7 @@ def all_to_all_type(
 ) -> ArrayType:
     count = group_size(axis_index_groups, axis_sizes)
     shape = list(x.shape)
-    shape[split_axis] = divided("all_to_all", x, split_axis, count)
+    shape[split_axis] = part_length("all_to_all", x, split_axis, count)
     shape[concat_axis] *= count
     return x.update(shape=tuple(shape))
 
@@ -412,7 +412,7 @@ def all_to_all_vmap(
         x = split_dim(x, place, (*sizes, part))
         rest = [d for d in range(first, type_of(x).ndim) if not place <= d < place + n]
         x = transpose(x, (*range(first), *range(place, place + n), *rest))
-        for i, one in enumerate(one_by_one(along)):
+        for i, one in enumerate(for_each_axis(along)):
             if names[i] == axis.name:
                 order = list(range(type_of(x).ndim))
                 order[lead], order[first + i] = first + i, lead
@@ -431,7 +431,7 @@ def all_to_all_vmap(
 def all_to_all_lower(
     context: Any, x: Any, *, split_axis: int, concat_axis: int, **along: Any
 ) -> Any:
-    groups, channel = communicating(context, along["axis_name"], along["axis_index_groups"])
+    groups, channel = groups_and_channel(context, along["axis_name"], along["axis_index_groups"])
     return stablehlo_collectives.all_to_all([x], groups, channel, split_axis, concat_axis)[0]
 
 

@@ -56,7 +56,7 @@ def axis_sizes_of(names: Names) -> tuple[int, ...]:
 def axes_and_groups(
     operation: str, axis_name: Any, groups: Any
 ) -> tuple[Names, tuple[int, ...], Groups]:
-    """Returns the names and lengths of a collective's axes, and its groups."""
+    """The names and lengths of a collective's axes, and its groups."""
     names = axis_names(operation, axis_name)
     sizes = axis_sizes_of(names)
     return names, sizes, axis_groups(operation, groups, sizes)
@@ -94,7 +94,7 @@ def _wrong_groups(operation: str, groups: Any, sizes: tuple[int, ...]) -> WeftVa
 
 
 def group_size(groups: Groups, sizes: tuple[int, ...]) -> int:
-    """Returns how many elements take part in one collective."""
+    """The number of elements in one collective."""
     return prod(sizes) if groups is None else len(groups[0])
 
 
@@ -110,7 +110,7 @@ def axis_size(axis_name: Any) -> int:
 
 
 def same_along(x: ArrayType, names: Names) -> Names:
-    """Returns the mesh axes among `names` along which values of a type are equal."""
+    """The mesh axes among `names` along which values of a type are equal."""
     return tuple(n for n in names if n not in x.varying and bound_axis(n).mesh is not None)
 
 
@@ -216,8 +216,7 @@ def _manual(context: Any, names: Names) -> Any:
 
 
 def partition_rows(context: Any, names: Names, groups: Groups = None) -> np.ndarray[Any, Any]:
-    """Returns the partitions that communicate with each other, one row per group, in the order of
-    their positions along the named axes."""
+    """The partitions of each group, in the order of their positions along the named axes."""
     manual = _manual(context, names)
     places = [manual.mesh.axis_names.index(name) for name in names]
     last = range(manual.partitions.ndim - len(places), manual.partitions.ndim)
@@ -228,8 +227,8 @@ def partition_rows(context: Any, names: Names, groups: Groups = None) -> np.ndar
     return rows
 
 
-def communicating(context: Any, names: Names, groups: Groups = None) -> tuple[Any, int]:
-    """Returns the groups of partitions of a collective, and the number of a new channel."""
+def groups_and_channel(context: Any, names: Names, groups: Groups = None) -> tuple[Any, int]:
+    """The groups of partitions of a collective, and a new channel number."""
     rows = partition_rows(context, names, groups)
     return tuple(map(tuple, rows.tolist())), context.module.new_channel()
 
@@ -293,15 +292,13 @@ def mesh_position(context: Any, name: Any) -> Any:
 
 
 def linear_collective(name: str, **rules_of: Any) -> Primitive:
-    """A collective whose tangent is the same collective of the tangent; the other rules are those
-    that `primitive` takes."""
+    """A collective whose tangent is the same collective of the tangent."""
     made = Primitive(name)
     return primitive(made, jvp=collective_jvp(made), **rules_of)
 
 
 def collective_jvp(kind: Primitive) -> Rule:
-    """The jvp rule of a linear collective. What it sends for the tangent can be told by its line
-    from what the program sends."""
+    """The jvp rule of a linear collective; the source line marks the tangent's message."""
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
@@ -315,10 +312,9 @@ def collective_jvp(kind: Primitive) -> Rule:
 
 
 def bind_checked(kind: Primitive, x: Any, **params: Any) -> Any:
-    """Applies a collective to an operand that its type rule accepts.
+    """Binds a collective after its type rule has checked the user's operand.
 
-    The type rule runs here, on the user's operand: the vmap rule replaces it by another, of which
-    an error would be hard to read.
+    The vmap rule replaces the operand, and an error about the replacement would be hard to read.
     """
     result_types(kind, (type_of(x),), params)
     return kind.bind(x, **params)
@@ -339,7 +335,7 @@ def _merge_groups(x: Any, groups: Groups) -> Any:
 
 
 def take_rows(x: Any, order: Sequence[int]) -> Any:
-    """Returns the rows of `x` in another order; each is taken once at most."""
+    """The rows of `x` in another order, each at most once."""
     shape = type_of(x).shape
     if tuple(order) == tuple(range(shape[0])):
         return x
@@ -357,10 +353,7 @@ def take_rows(x: Any, order: Sequence[int]) -> Any:
 def along_axis(
     axis: AxisData, x: Any, dim: int | None, groups: Groups, core: Callable[[Any, int], Any]
 ) -> tuple[Any, int]:
-    """Applies `core(whole, lead)`, where `lead` is the mapped dimension, within each group.
-
-    `core` keeps the index of the mapped dimension.
-    """
+    """Applies `core(whole, lead)` within each group; `core` keeps the mapped dimension `lead`."""
     whole = move_dim(x, dim, 0, axis.size)
     if groups is None:
         return core(whole, 0), 0

@@ -18,7 +18,7 @@ from weft import tree
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError
-from weft.ops.collectives.all_reduce import axis_index_p, made_varying, row_major
+from weft.ops.collectives.all_reduce import axis_index_p, cast_operand, row_major
 from weft.ops.collectives.movement import all_gather_p, merge_dims, split_dim
 from weft.ops.collectives.named_axes import (
     Names,
@@ -59,7 +59,7 @@ def ppermute(x: T, axis_name: Any, perm: Sequence[tuple[int, int]]) -> T:
     pairs = _pairs(perm, prod(sizes))
 
     def one(leaf: Any) -> Any:
-        leaf = made_varying("ppermute", leaf, names)
+        leaf = cast_operand("ppermute", leaf, names)
         return ppermute_p.bind(leaf, axis_name=names, axis_sizes=sizes, perm=pairs)
 
     return tree.map(one, x)

@@ -16,12 +16,12 @@ from weft.core.rules import Values, Zero
 from weft.core.types import type_of
 from weft.ops.elementwise import branch_cuts, complex_elementary
 from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
-from weft.ops.elementwise.branch_cuts import mended, signed
+from weft.ops.elementwise.branch_cuts import lower_fixed, signed
 from weft.ops.elementwise.complex import conj, real
-from weft.ops.elementwise.complex_elementary import by_parts
+from weft.ops.elementwise.complex_elementary import from_parts
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
-    applied,
+    apply,
     binary,
     common_shape,
     comparison,
@@ -84,7 +84,7 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.add(np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     Array([4., 6.], dtype=float32)
     """
-    return applied(add_p, x, y)
+    return apply(add_p, x, y)
 
 
 add_p = binary(
@@ -106,7 +106,7 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.sub(np.array([5.0, 2.0]), np.array([3.0, 4.0]))
     Array([ 2., -2.], dtype=float32)
     """
-    return applied(sub_p, x, y)
+    return apply(sub_p, x, y)
 
 
 sub_p = binary(
@@ -140,7 +140,7 @@ def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: Any = None) -> Array:
         wide = functools.reduce(dtypes.promote_types, [type_of(x).dtype, type_of(y).dtype], dtype)
         product = mul(*(convert_element_type(value, wide) for value in (x, y)))
         return convert_element_type(product, dtype)
-    return applied(mul_p, x, y)
+    return apply(mul_p, x, y)
 
 
 mul_p = binary(
@@ -157,8 +157,7 @@ mul_p = binary(
 
 
 def rounded(x: Any) -> Any:
-    """x as it is, but a product is rounded before it is added to something: the compiler would else
-    fuse both, and a b - b a would be the rounding error."""
+    """x, rounded as a product before it is added: a fused a b - b a would be the rounding error."""
     return rounded_p.bind(x)
 
 
@@ -167,8 +166,8 @@ def rounded_lower(context: Any, x: Any) -> Any:
 
 
 def rounded_value(x: Any) -> Any:
-    """The StableHLO value by its size and sign: what these are put together of is no product any
-    more. Bounds that no number reaches would be simplified away."""
+    """The value from its size and sign, which is no product; the bounds are never reached, so that
+    they are not simplified away."""
     zero = stablehlo.full(0, tuple(x.type.shape), stablehlo.dtype_of(x.type.element_type))
     size = stablehlo.abs_(x)
     return stablehlo.select(stablehlo.compare(x, zero, "LT"), stablehlo.negate(size), size)
@@ -185,7 +184,7 @@ def div(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.div(np.array([7, -7]), np.array([2, 2]))
     Array([ 3, -3], dtype=int32)
     """
-    return applied(div_p, x, y)
+    return apply(div_p, x, y)
 
 
 def div_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
@@ -219,7 +218,7 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.rem(np.array([7, -7]), np.array([3, 3]))
     Array([ 1, -1], dtype=int32)
     """
-    return applied(rem_p, x, y)
+    return apply(rem_p, x, y)
 
 
 def rem_jvp_y(t: Any, ans: Any, x: Any, y: Any) -> Any:
@@ -239,8 +238,7 @@ rem_p = binary(
 
 
 def share(larger: Any, not_smaller: Any, like: Any) -> Any:
-    """1 where an operand is the result alone, 1/2 at a tie, 0 elsewhere: from whether it is beyond
-    the other operand, and whether the other is not beyond it."""
+    """The subgradient of an extremum: 1 for the chosen operand, 1/2 at a tie, 0 for the other."""
     dtype = type_of(like).dtype
     parts = (convert_element_type(holds, dtype) for holds in (larger, not_smaller))
     return add(*(mul(part, scalar(0.5, like)) for part in parts))
@@ -252,7 +250,7 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.max(np.array([1, 4]), np.array([3, 2]))
     Array([3, 4], dtype=int32)
     """
-    return applied(max_p, x, y)
+    return apply(max_p, x, y)
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
@@ -261,7 +259,7 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.min(np.array([1, 4]), np.array([3, 2]))
     Array([1, 2], dtype=int32)
     """
-    return applied(min_p, x, y)
+    return apply(min_p, x, y)
 
 
 max_p = binary(
@@ -318,7 +316,7 @@ def sign_lower(context: Any, x: Any) -> Any:
     return stablehlo.select(stablehlo.compare(x, zero, "EQ"), zero, one)
 
 
-_signed_sign = mended(stablehlo.sign, branch_cuts.sign_mended)
+_signed_sign = lower_fixed(stablehlo.sign, branch_cuts.fix_sign)
 sign_p = unary(
     "sign",
     accepts=dtypes.NUMERIC,
@@ -347,8 +345,7 @@ def abs_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 def _small_sign(x: Any) -> Any:
-    """The sign, by way of one byte per element: what a backward pass keeps of x. That of NaN is 0;
-    the value itself shows the NaN."""
+    """The sign, kept for the backward pass in one byte per element; 0 for NaN."""
     aval, zero = type_of(x), scalar(0, x)
     # Of two comparisons, as XLA checks the range of each number that it converts to an integer.
     above, below = (convert_element_type(holds(x, zero), dtypes.int8) for holds in (gt, lt))
@@ -359,7 +356,7 @@ abs_p = unary(
     "abs",
     accepts=dtypes.SIGNED | dtypes.INEXACT,
     jvp=abs_jvp,
-    lower=mended(stablehlo.abs_, branch_cuts.log_mended),
+    lower=lower_fixed(stablehlo.abs_, branch_cuts.fix_log),
     result_dtype=dtypes.to_real,
     cheap=True,
     keeps_zero=True,
@@ -402,7 +399,7 @@ def exp(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 exp_p = inexact(
     "exp",
     jvp=lambda t, ans, x: mul(t, ans),
-    lower=by_parts(stablehlo.exponential, complex_elementary.exp),
+    lower=from_parts(stablehlo.exponential, complex_elementary.exp),
 )
 
 
@@ -418,7 +415,7 @@ def log(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 
 
 log_p = inexact(
-    "log", jvp=lambda t, ans, x: div(t, x), lower=mended(stablehlo.log, branch_cuts.log_mended)
+    "log", jvp=lambda t, ans, x: div(t, x), lower=lower_fixed(stablehlo.log, branch_cuts.fix_log)
 )
 
 
@@ -436,7 +433,7 @@ def sin(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 sin_p = inexact(
     "sin",
     jvp=lambda t, ans, x: mul(t, cos(x)),
-    lower=by_parts(stablehlo.sine, complex_elementary.sin),
+    lower=from_parts(stablehlo.sine, complex_elementary.sin),
     keeps_zero=True,
 )
 
@@ -455,7 +452,7 @@ def cos(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 cos_p = inexact(
     "cos",
     jvp=lambda t, ans, x: neg(mul(t, sin(x))),
-    lower=by_parts(stablehlo.cosine, complex_elementary.cos),
+    lower=from_parts(stablehlo.cosine, complex_elementary.cos),
 )
 
 
@@ -479,7 +476,7 @@ def tanh_jvp(t: Any, ans: Any, x: Any) -> Any:
 tanh_p: Primitive = inexact(
     "tanh",
     jvp=tanh_jvp,
-    lower=by_parts(stablehlo.tanh, complex_elementary.tanh),
+    lower=from_parts(stablehlo.tanh, complex_elementary.tanh),
     keeps_zero=True,
     again_from_operand=True,
 )
@@ -488,7 +485,7 @@ tanh_p: Primitive = inexact(
 def sech_squared(x: Any) -> Any:
     """Elementwise 1 / cosh(x)^2 of real numbers, the derivative of tanh.
 
-    From tanh itself it could not be told where that has been rounded to 1: from x = 9 on.
+    From x = 9 on tanh is rounded to 1, so its own value would not do.
     """
     return sech_squared_p.bind(x)
 
@@ -522,7 +519,7 @@ def sqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 sqrt_p = inexact(
     "sqrt",
     jvp=lambda t, ans, x: div(mul(t, scalar(0.5, x)), ans),
-    lower=signed(stablehlo.sqrt, "imag", branch_cuts.sqrt_mended),
+    lower=signed(stablehlo.sqrt, "imag", branch_cuts.fix_sqrt),
     keeps_zero=True,
 )
 
@@ -533,7 +530,7 @@ def eq(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.eq(np.array([1, 2]), np.array([1, 3]))
     Array([ True, False], dtype=bool)
     """
-    return _compared(eq_p, x, y)
+    return _compare_keys(eq_p, x, y)
 
 
 def ne(x: ArrayLike, y: ArrayLike) -> Array:
@@ -542,14 +539,14 @@ def ne(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.ne(np.array([1, 2]), np.array([1, 3]))
     Array([False,  True], dtype=bool)
     """
-    return _compared(ne_p, x, y)
+    return _compare_keys(ne_p, x, y)
 
 
-def _compared(comparison: Primitive, x: Any, y: Any) -> Any:
-    """Returns `eq_p` or `ne_p` of two operands; keys differ where a word of theirs does."""
+def _compare_keys(comparison: Primitive, x: Any, y: Any) -> Any:
+    """`eq_p` or `ne_p` of two operands; keys differ where one of their words does."""
     types = [type_of(x), type_of(y)]
     if types[0].dtype is not types[1].dtype or not dtypes.is_extended(types[0].dtype):
-        return applied(comparison, x, y)
+        return apply(comparison, x, y)
     shape = common_shape(comparison.name, types)
     words = ne_p.bind(*[key_bits(repeated(value, shape)) for value in (x, y)])
     rows = tuple(range(len(shape), type_of(words).ndim))
@@ -563,7 +560,7 @@ def lt(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.lt(np.array([1, 2]), np.array([2, 2]))
     Array([ True, False], dtype=bool)
     """
-    return applied(lt_p, x, y)
+    return apply(lt_p, x, y)
 
 
 def le(x: ArrayLike, y: ArrayLike) -> Array:
@@ -572,7 +569,7 @@ def le(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.le(np.array([1, 3]), np.array([2, 2]))
     Array([ True, False], dtype=bool)
     """
-    return applied(le_p, x, y)
+    return apply(le_p, x, y)
 
 
 def gt(x: ArrayLike, y: ArrayLike) -> Array:
@@ -581,7 +578,7 @@ def gt(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.gt(np.array([1, 3]), np.array([2, 2]))
     Array([False,  True], dtype=bool)
     """
-    return applied(gt_p, x, y)
+    return apply(gt_p, x, y)
 
 
 def ge(x: ArrayLike, y: ArrayLike) -> Array:
@@ -590,7 +587,7 @@ def ge(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.ge(np.array([1, 2]), np.array([2, 2]))
     Array([False,  True], dtype=bool)
     """
-    return applied(ge_p, x, y)
+    return apply(ge_p, x, y)
 
 
 eq_p = comparison("eq", accepts=dtypes.ANY, direction="EQ")

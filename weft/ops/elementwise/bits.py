@@ -8,7 +8,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.ops.elementwise.families import applied, binary, repeat_scalars, unary
+from weft.ops.elementwise.families import apply, binary, repeat_scalars, unary
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -36,7 +36,7 @@ def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.bitwise_and(np.array([6, 5]), np.array([3, 4]))
     Array([2, 4], dtype=int32)
     """
-    return applied(and_p, x, y)
+    return apply(and_p, x, y)
 
 
 and_p = binary("and", accepts=dtypes.BITS, lower="stablehlo.and", cheap=True, flops="none")
@@ -48,7 +48,7 @@ def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.bitwise_or(np.array([6, 5]), np.array([3, 4]))
     Array([7, 5], dtype=int32)
     """
-    return applied(or_p, x, y)
+    return apply(or_p, x, y)
 
 
 or_p = binary("or", accepts=dtypes.BITS, lower="stablehlo.or", cheap=True, flops="none")
@@ -60,7 +60,7 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.bitwise_xor(np.array([6, 5]), np.array([3, 4]))
     Array([5, 1], dtype=int32)
     """
-    return applied(xor_p, x, y)
+    return apply(xor_p, x, y)
 
 
 xor_p = binary("xor", accepts=dtypes.BITS, lower="stablehlo.xor", cheap=True, flops="none")
@@ -72,7 +72,7 @@ def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
     >>> lax.mulhi(np.array([2**30, -7], np.int32), np.array([8, 1], np.int32))
     Array([ 2, -1], dtype=int32)
     """
-    return applied(mulhi_p, x, y)
+    return apply(mulhi_p, x, y)
 
 
 def mulhi_lower(context: Any, *values: Any) -> Any:
@@ -102,7 +102,7 @@ def mulhi_lower(context: Any, *values: Any) -> Any:
 
 
 def shifted(x: Any, bits: int, dtype: Any) -> Any:
-    """An integer shifted down; signed ones keep their sign."""
+    """An integer shifted right; signed ones keep their sign."""
     name = "arithmetic" if np.dtype(dtype).kind == "i" else "logical"
     by = stablehlo.full(bits, x.type.shape, dtype)
     return stablehlo.op1(f"stablehlo.shift_right_{name}", (x, by), x.type)
@@ -145,7 +145,7 @@ def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.shift_left(np.array([1, 3]), np.array([2, 1]))
     Array([4, 6], dtype=int32)
     """
-    return applied(shift_left_p, x, y)
+    return apply(shift_left_p, x, y)
 
 
 shift_left_p = binary(
@@ -159,7 +159,7 @@ def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.shift_right_arithmetic(np.array([-8, 8]), np.array([1, 1]))
     Array([-4,  4], dtype=int32)
     """
-    return applied(shift_right_arithmetic_p, x, y)
+    return apply(shift_right_arithmetic_p, x, y)
 
 
 shift_right_arithmetic_p = binary(
@@ -176,7 +176,7 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.shift_right_logical(np.array([8, 9]), np.array([1, 1]))
     Array([4, 4], dtype=int32)
     """
-    return applied(shift_right_logical_p, x, y)
+    return apply(shift_right_logical_p, x, y)
 
 
 shift_right_logical_p = binary(

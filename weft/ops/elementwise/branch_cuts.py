@@ -23,13 +23,12 @@ Parts = tuple[Term, Term]
 Mend = Callable[[Term, Term, Term, Term], Parts]
 
 
-def signed(emit: Emit, parts: str, mend: Mend | None = None) -> Callable[..., Any]:
+def signed(emit: Emit, parts: str, fix_parts: Mend | None = None) -> Callable[..., Any]:
     """The lowering of a unary function that keeps the signs of some parts.
 
     `parts` is "imag" for a function with a cut on the real axis, "real" for an odd one with a cut
-    on the imaginary axis, "both" for an odd one that keeps to its quadrant. For complex numbers
-    the function is emitted of the magnitudes of these parts, and the same parts of its result
-    then take the operand's signs.
+    on the imaginary axis, "both" for an odd one that keeps to its quadrant. The function is emitted
+    of the magnitudes of these parts; their results take the operand's signs.
     """
 
     def lower_complex(z: Any) -> Any:
@@ -49,26 +48,28 @@ def signed(emit: Emit, parts: str, mend: Mend | None = None) -> Callable[..., An
             )
         )
 
-    return mended(emit, mend, lower_complex)
+    return lower_fixed(emit, fix_parts, lower_complex)
 
 
-def mended(emit: Emit, mend: Mend | None, emit_complex: Emit | None = None) -> Callable[..., Any]:
-    """The lowering of a unary function whose results for complex numbers `mend` corrects from the
-    parts of operand and result. `emit_complex` emits the function for these, by default `emit`."""
+def lower_fixed(
+    emit: Emit, fix_parts: Mend | None, emit_complex: Emit | None = None
+) -> Callable[..., Any]:
+    """The lowering of a unary function; `fix_parts` corrects complex results from all four parts.
+    `emit_complex` (by default `emit`) emits the function of complex numbers."""
 
     def lower(context: Any, z: Any) -> Any:
         dtype = context.in_types[0].dtype
         if dtype not in dtypes.COMPLEX:
             return emit(z)
         value = (emit_complex or emit)(z)
-        if mend is None:
+        if fix_parts is None:
             return value
         shape, part = context.in_types[0].shape, dtypes.to_real(dtype)
         is_real = context.out_types[0].dtype not in dtypes.COMPLEX
         parts = [take(w) for w in (z, value) for take in (stablehlo.real, stablehlo.imag)]
-        if is_real:  # a magnitude, which `mend` gets as both parts
+        if is_real:  # a magnitude, which `fix_parts` gets as both parts
             parts[2:] = value, value
-        real, imag = mend(*(Term(ir, shape, part) for ir in parts))
+        real, imag = fix_parts(*(Term(ir, shape, part) for ir in parts))
         if is_real:
             return real.ir
         return stablehlo.complex_(real.ir, imag.ir)
@@ -81,7 +82,7 @@ def _negated_where(pred: Any, x: Any) -> Any:
 
 
 def _is_negative(x: Any) -> Any:
-    """Whether the sign bit is set: of -0 too."""
+    """Whether the sign bit is set, also that of -0."""
     dtype = stablehlo.dtype_of(x.type.element_type)
     whole = dtypes.int32 if dtype == dtypes.float32 else dtypes.int64
     zero = stablehlo.full(0, tuple(x.type.shape), whole)
@@ -89,7 +90,7 @@ def _is_negative(x: Any) -> Any:
 
 
 def is_negative(x: Term) -> Term:
-    """Whether the sign bit is set: of -0 too."""
+    """Whether the sign bit is set, also that of -0."""
     return Term(_is_negative(x.ir), x.shape, dtypes.bool_)
 
 
@@ -106,12 +107,12 @@ def with_sign_of(value: float, like: Term) -> Term:
 # ---- at infinities and NaN -----------------------------------------------------------------------
 
 
-def log_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """The magnitude is infinite where either part is, whatever the other is."""
+def fix_log(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """The magnitude is infinite where a part is."""
     return where(infinite(x) | infinite(y), math.inf, real), imag
 
 
-def sqrt_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+def fix_sqrt(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     """An infinite y makes both parts infinite; an infinite x, the real (x > 0) or imaginary one."""
     beyond = infinite(y)
     return (
@@ -120,7 +121,7 @@ def sqrt_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     )
 
 
-def reciprocal_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+def fix_reciprocal(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     """The reciprocal of infinity is 0, and zeros take the signs of the conjugate."""
     beyond = infinite(x) | infinite(y)
     no_real = beyond | (x.equals(0.0) & (abs(y) > 0.0))
@@ -128,9 +129,8 @@ def reciprocal_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     return where(no_real, with_sign_of(0.0, x), real), where(no_imag, with_sign_of(0.0, -y), imag)
 
 
-def sign_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """One infinite part gives the direction, two give NaN; a zero of any signs gives 0, where the
-    compiler's expansion keeps a sign or not."""
+def fix_sign(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """One infinite part gives the direction, two give NaN; a signed zero gives 0."""
     along, across = infinite(x), infinite(y)
     none = x.equals(0.0) & y.equals(0.0)
 
@@ -142,42 +142,41 @@ def sign_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     return part(along, across, x, real), part(across, along, y, imag)
 
 
-def asin_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+def fix_asin(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     """For y = NaN, the real part is known for x = 0, the imaginary one for infinite x."""
     lost = y.is_nan()
     unknown = lost & ~infinite(x)
     return where(lost & x.equals(0.0), x, real), where(unknown, math.nan, imag)
 
 
-def acos_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+def fix_acos(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     """As pi/2 minus the arc sine."""
     lost = y.is_nan()
     unknown = lost & ~infinite(x)
     return where(lost & x.equals(0.0), math.pi / 2, real), where(unknown, math.nan, imag)
 
 
-def asinh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+def fix_asinh(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     """As the arc sine with real and imaginary parts exchanged."""
-    imag, real = asin_mended(y, x, imag, real)
+    imag, real = fix_asin(y, x, imag, real)
     return real, imag
 
 
-def acosh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+def fix_acosh(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     """As the arc cosine with real and imaginary parts of the result exchanged."""
-    imag, real = acos_mended(x, y, imag, real)
+    imag, real = fix_acos(x, y, imag, real)
     return real, imag
 
 
-def atanh_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
-    """Beside a NaN, the real part is 0 where a part is infinite or x is 0; the imaginary one is
-    pi/2 where y is infinite."""
+def fix_atanh(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """Beside a NaN: a real part of 0 if a part is infinite or x is 0; pi/2 for infinite y."""
     lost, far = x.is_nan() | y.is_nan(), infinite(y)
     flat = where(far | infinite(x) | x.equals(0.0), with_sign_of(0.0, x), math.nan)
     angle = where(far, with_sign_of(math.pi / 2, y), math.nan)
     return where(lost, flat, real), where(lost, angle, imag)
 
 
-def atan_mended(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+def fix_atan(x: Term, y: Term, real: Term, imag: Term) -> Parts:
     """As atanh with real and imaginary parts exchanged."""
-    imag, real = atanh_mended(y, x, imag, real)
+    imag, real = fix_atanh(y, x, imag, real)
     return real, imag

@@ -13,7 +13,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.ops.elementwise.convert import convert_element_type
-from weft.ops.elementwise.families import applied, binary, emit_with, unary
+from weft.ops.elementwise.families import apply, binary, emit_with, unary
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -80,7 +80,7 @@ def complex(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.complex(np.array([1.0]), np.array([2.0]))
     Array([1.+2.j], dtype=complex64)
     """
-    return applied(complex_p, x, y)
+    return apply(complex_p, x, y)
 
 
 complex_p = binary(

@@ -20,9 +20,8 @@ from weft.runtime import stablehlo
 Parts = tuple[Term, Term]
 
 
-def by_parts(emit: Callable[[Any], Any], formula: Callable[[Term, Term], Parts]) -> Any:
-    """The lowering of a unary function: `emit` for real numbers; for complex ones a formula from
-    the real and the imaginary part to those of the result."""
+def from_parts(emit: Callable[[Any], Any], formula: Callable[[Term, Term], Parts]) -> Any:
+    """The lowering by `emit` for real numbers, and by a formula of both parts for complex ones."""
 
     def lower(context: Any, z: Any) -> Any:
         out = context.out_types[0]
@@ -41,8 +40,8 @@ def _limit(like: Term) -> float:
 
 
 def _circle(x: Term, y: Term) -> tuple[Term, Term, Term]:
-    """Cosine and sine of y, and where x is infinite and y is not finite: there only the magnitude
-    of the result is known, and the cosine is replaced by 1."""
+    """Cosine and sine of y; the cosine is 1 where x is infinite and y not finite, as only the
+    magnitude is known there. Returns these places too."""
     lost = infinite(x) & ~_finite(y)
     return where(lost, 1.0, y.apply(stablehlo.cosine)), y.apply(stablehlo.sine), lost
 
@@ -52,8 +51,8 @@ def _finite(x: Term) -> Term:
 
 
 def _split(size: Term) -> tuple[Term, Term, Term]:
-    """Splits exp(size) into exp(e) * factor, so that it does not overflow times a small number.
-    Returns e (less by a constant where the size is large), the factor, and whether it is large."""
+    """Splits exp(size) into exp(e) * factor, against overflow before a small factor. Returns e
+    (reduced by a constant for large sizes), the factor, and where sizes are large."""
     limit = _limit(size)
     large = size > limit
     return where(large, size - limit, size), where(large, size.full(math.exp(limit)), 1.0), large

@@ -72,11 +72,10 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
 
 
 def beside_float64(leaves: Sequence[Any]) -> Sequence[Any]:
-    """The leaves that a user passes in one call, where one of them is a float64 or complex128
-    array: NumPy values of 64 bits and Python numbers among them keep their 64 bits.
+    """Keeps the 64 bits of NumPy values and Python numbers beside a float64 or complex128 array.
 
-    So they do beside such an operand in every operation: what asks for nothing has the width of
-    what it meets. Other leaves, and all of them where there is no such array, stay as they are.
+    Operands of every operation take the width of what they meet. Without such an array the leaves
+    stay as they are.
     """
     for x in leaves:
         if type(x) is not Array:
@@ -90,7 +89,7 @@ def beside_float64(leaves: Sequence[Any]) -> Sequence[Any]:
 
 
 def _dtype_of(leaf: Any) -> Any:
-    """The dtype of an array that has it for sure; None for values of NumPy and Python."""
+    """The dtype of an array; None for values of NumPy and Python."""
     return None if isinstance(leaf, _HOST) else getattr(leaf, "dtype", None)
 
 
@@ -105,14 +104,14 @@ def _has_64_bits(value: Any) -> bool:
 
 
 def _native(value: Any) -> np.ndarray[Any, Any]:
-    """A value of NumPy or Python as a NumPy array of the machine's byte order."""
+    """A value as a NumPy array of the machine's byte order."""
     check_unmasked(value)
     found = np.asarray(value)
     return np.asarray(found, found.dtype.newbyteorder("="))
 
 
 def _exactly(value: Any, eager: bool) -> Any:
-    """A value of 64 bits as an array of 64 bits; Python numbers stay of weak type."""
+    """A 64-bit value as a 64-bit array; Python numbers stay weakly typed."""
     values = _native(value)
     weak = not isinstance(value, (np.ndarray, np.generic))
     of = ArrayType(values.shape, values.dtype, weak)

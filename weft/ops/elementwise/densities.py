@@ -59,13 +59,13 @@ def quotient(x: Any, y: Any) -> Any:
 
 
 def one_less(count: Any, border: Any) -> Any:
-    """The count minus 1 on the border of the support; 1 off it, where the result is not used but
-    its derivatives must be finite."""
+    """count - 1 on the border of the support; 1 off it, for finite derivatives of an unused
+    value."""
     return choose(border, plus(count, -1.0), 1.0)
 
 
 def times_inner(ans: Any, border: Any, slope: Callable[[Any], Any], place: Any) -> Any:
-    """ans * slope(`place`) off the border of the support, 0 on it."""
+    """ans * slope(`place`) inside the support, 0 on its border."""
     return choose(border, 0.0, mul(ans, slope(choose(border, 0.5, place))))
 
 
@@ -135,26 +135,26 @@ log_poisson_p = kernel(
 )
 
 
-def as_it_is(a: Term) -> Term:
-    """Whether a - 1 is negative or loses digits: there the density is computed from the power a."""
+def uses_power_a(a: Term) -> Term:
+    """Whether a - 1 is negative or loses digits, so that the density is computed from a."""
     return (a < 1.0) | (a * a.eps > 0.5)
 
 
 def at_pole(a: Term, x: Term, infinite: float, otherwise: float, value: Term) -> Term:
-    """The value, replaced by the limit of x^(a - 1) at x = 0 where the power a was taken."""
+    """The value, or the limit of x^(a - 1) at x = 0 where the power a was used."""
     limit = where(a < 1.0, x.full(infinite), otherwise)
-    return where(x.equals(0.0) & as_it_is(a), limit, value)
+    return where(x.equals(0.0) & uses_power_a(a), limit, value)
 
 
 def gamma_density_formula(a: Term, x: Term) -> Term:
     """x^(a - 1) exp(-x) / gamma(a), of x >= 0 and positive a."""
-    whole = as_it_is(a)
+    whole = uses_power_a(a)
     found = poisson_formula(where(whole, a, a - 1.0), x)
     return at_pole(a, x, math.inf, 0.0, where(whole, found * (a / x), found))
 
 
 def log_gamma_density_formula(a: Term, x: Term) -> Term:
-    whole = as_it_is(a)
+    whole = uses_power_a(a)
     found = log_poisson_formula(where(whole, a, a - 1.0), x)
     found = where(whole, found + (a.log() - x.log()), found)
     return at_pole(a, x, math.inf, -math.inf, found)
@@ -210,7 +210,7 @@ def outside_unit(p: Term, value: Term) -> Term:
 
 def binomial_formula(x: Term, rest: Term, p: Term) -> Term:
     found = deviances.binomial(where(x < 0.0, 0.0, x), where(rest < 0.0, 0.0, rest), p)
-    least = x.made(stablehlo.minimum(x.ir, rest.ir))
+    least = x.new(stablehlo.minimum(x.ir, rest.ir))
     # As in `poisson_formula`.
     found = where(least < 0.0, where(least <= -1.0, 0.0, x.full(math.inf)), found)
     return outside_unit(p, found)
@@ -271,7 +271,7 @@ log_binomial_p = kernel(
 
 def beta_density_formula(a: Term, b: Term, x: Term) -> Term:
     """x^(a - 1) (1 - x)^(b - 1) / B(a, b), of positive a and b."""
-    whole_a, whole_b = as_it_is(a), as_it_is(b)
+    whole_a, whole_b = uses_power_a(a), uses_power_a(b)
     p, q = where(whole_a, a, a - 1.0), where(whole_b, b, b - 1.0)
     found = binomial_formula(p, q, x)
     found = where(whole_a, found * (a / x), found)
@@ -282,7 +282,7 @@ def beta_density_formula(a: Term, b: Term, x: Term) -> Term:
 
 
 def log_beta_density_formula(a: Term, b: Term, x: Term) -> Term:
-    whole_a, whole_b = as_it_is(a), as_it_is(b)
+    whole_a, whole_b = uses_power_a(a), uses_power_a(b)
     p, q = where(whole_a, a, a - 1.0), where(whole_b, b, b - 1.0)
     found = log_binomial_formula(p, q, x)
     found = where(whole_a, found + (a.log() - x.log()), found)
@@ -308,7 +308,7 @@ def beta_density_jvp_b(t: Any, ans: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 def beta_limit(ans: Any, a: Any, b: Any, x: Any, at: float) -> Any:
-    """The derivative in x at 0 or 1 (`at`), where the exponent of the distance to it is a - 1."""
+    """The derivative in x at 0 or 1 (`at`), where the distance to it has the exponent a - 1."""
     power, end = plus(a, -1.0), scalar(math.inf if at else -math.inf, a)
     falls = lt(power, scalar(0, a))
     lower = choose(gt(power, scalar(0, a)), power, 1.0)

@@ -37,8 +37,7 @@ _CLOSE = 0.25
 
 
 def _remainder(x: Term) -> tuple[Term, Term, Term]:
-    """The remainder after Stirling's formula at x or, below 1, at x + 1; where that is so; and the
-    place."""
+    """Stirling's remainder at x, or at x + 1 below 1; whether x < 1; the place."""
     small = x < 1.0
     z = where(small, x + 1.0, x)
     inverse = 1.0 / z
@@ -69,14 +68,13 @@ def _factorial(x: Term) -> tuple[Term, Term]:
 def _halves(x: Term) -> tuple[Term, Term]:
     """x as a sum of two numbers of half the digits, whose products are exact.
 
-    The digits are cut off the bits: a multiplication that the compiler joins with a subtraction
-    would not round as Veltkamp's splitting needs.
+    The digits are cut off the bits: the compiler could fuse Veltkamp's product and difference.
     """
     double = x.dtype == dtypes.float64
     dtype, mask = (np.uint64, 2**64 - 2**27) if double else (np.uint32, 2**32 - 2**12)
     bits = stablehlo.bitcast_convert(x.ir, dtype)
     kept = stablehlo.and_(bits, stablehlo.full(mask, x.shape, dtype))
-    high = x.made(stablehlo.bitcast_convert(kept, x.dtype))
+    high = x.new(stablehlo.bitcast_convert(kept, x.dtype))
     return high, x - high
 
 
@@ -146,19 +144,17 @@ def distance_from_mean(x: Term, rest: Term, p: Term) -> Term:
 
 
 def binomial_deviance(x: Term, rest: Term, p: Term) -> tuple[Term, Term]:
-    """n p - x, where n = x + rest; and how far log(p^x (1 - p)^rest) is below its maximum over p,
-    at p = x / n."""
+    """n p - x with n = x + rest, and the distance of log(p^x (1 - p)^rest) below its maximum."""
     n, off = x + rest, distance_from_mean(x, rest, p)
     return off, deviance(x, off, n * p) + deviance(rest, -off, n * (1.0 - p))
 
 
 def _factors(x: Term, rest: Term) -> tuple[Term, Term, Term]:
-    """comb(n, x) (x / n)^x (rest / n)^rest, where n = x + rest and x, rest >= 0, as numbers f, g
-    and h: it is sqrt(f / g) exp(h)."""
+    """comb(n, x) (x / n)^x (rest / n)^rest with n = x + rest, as sqrt(f / g) exp(h)."""
     (small_x, factor_x), (small_rest, factor_rest) = _factorial(x), _factorial(rest)
     small_n, factor_n = _factorial(x + rest)
-    larger = factor_x.made(stablehlo.maximum(factor_x.ir, factor_rest.ir))
-    smaller = factor_x.made(stablehlo.minimum(factor_x.ir, factor_rest.ir))
+    larger = factor_x.new(stablehlo.maximum(factor_x.ir, factor_rest.ir))
+    smaller = factor_x.new(stablehlo.minimum(factor_x.ir, factor_rest.ir))
     # The compiler would make one quotient of two, with a product below that overflows.
     return factor_n / larger, smaller, small_n - small_x - small_rest
 

@@ -27,8 +27,8 @@ def hypot(x: Any, y: Any) -> Any:
 def _sides(x: Term, y: Term) -> tuple[Term, Term]:
     """The longer side, and the square root of 1 + ratio^2."""
     x, y = abs(x), abs(y)
-    long = x.made(stablehlo.maximum(x.ir, y.ir))
-    short = x.made(stablehlo.minimum(x.ir, y.ir))
+    long = x.new(stablehlo.maximum(x.ir, y.ir))
+    short = x.new(stablehlo.minimum(x.ir, y.ir))
     ratio = short / where(long.equals(0.0), 1.0, long)
     return long, (ratio * ratio + 1.0).sqrt()
 

@@ -8,7 +8,7 @@ from typing import Any
 from weft import dtypes
 from weft.core.types import ArrayType
 from weft.ops.declare import emit_reduction
-from weft.ops.elementwise.families import applied, binary, repeat_scalars
+from weft.ops.elementwise.families import apply, binary, repeat_scalars
 from weft.runtime import stablehlo
 
 
@@ -18,7 +18,7 @@ def gcd(x: Any, y: Any) -> Any:
     >>> gcd(12, 18)
     Array(6, dtype=int32, weak_type=True)
     """
-    return applied(gcd_p, x, y)
+    return apply(gcd_p, x, y)
 
 
 def gcd_lower(context: Any, *values: Any) -> Any:

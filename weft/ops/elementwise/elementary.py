@@ -18,13 +18,13 @@ from weft.core.types import type_of
 from weft.ops.elementwise import branch_cuts, complex_elementary, exponentials, formulas
 from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
 from weft.ops.elementwise.arithmetic import add, div, exp, mul, neg, scalar, sqrt, sub, tanh
-from weft.ops.elementwise.branch_cuts import mended, signed
+from weft.ops.elementwise.branch_cuts import lower_fixed, signed
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
-from weft.ops.elementwise.complex_elementary import by_parts
+from weft.ops.elementwise.complex_elementary import from_parts
 from weft.ops.elementwise.distances import cosine, hypot
-from weft.ops.elementwise.families import applied, binary, emit_with, inexact
-from weft.ops.elementwise.formulas import Term, kernel, lowered, where
+from weft.ops.elementwise.families import apply, binary, emit_with, inexact
+from weft.ops.elementwise.formulas import Term, kernel, lower_formula, where
 from weft.ops.elementwise.powers import rsqrt
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def by_kind(real: Callable[..., Any], complex: Callable[..., Any]) -> Callable[..., Any]:
-    """The lowering by one rule for real and by another for complex results."""
+    """The lowering by one rule for real results and another for complex ones."""
 
     def lower(context: Any, x: Any) -> Any:
         is_complex = context.out_types[0].dtype in dtypes.COMPLEX
@@ -72,7 +72,7 @@ exp2_p = inexact(
     "exp2",
     jvp=lambda t, ans, x: mul(t, mul(scalar(math.log(2), ans), ans)),
     # Not as a product of complex numbers, which is NaN where a part is infinite.
-    lower=by_parts(
+    lower=from_parts(
         two_to_the, lambda x, y: complex_elementary.exp(x * math.log(2), y * math.log(2))
     ),
 )
@@ -94,8 +94,8 @@ expm1_p = inexact(
     # Not ans + 1, which is 0 where ans has been rounded to -1.
     jvp=lambda t, ans, x: mul(t, exp(x)),
     lower=by_kind(
-        lowered(exponentials.expm1),
-        by_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
+        lower_formula(exponentials.expm1),
+        from_parts(stablehlo.exponential_minus_one, complex_elementary.expm1),
     ),
     keeps_zero=True,
 )
@@ -115,7 +115,9 @@ def log1p(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 log1p_p = inexact(
     "log1p",
     jvp=lambda t, ans, x: div(t, add(x, one(x))),
-    lower=by_kind(lowered(formulas.log1p), mended(stablehlo.log_plus_one, branch_cuts.log_mended)),
+    lower=by_kind(
+        lower_formula(formulas.log1p), lower_fixed(stablehlo.log_plus_one, branch_cuts.fix_log)
+    ),
     keeps_zero=True,
 )
 
@@ -141,7 +143,7 @@ logistic_p = inexact(
 
 
 def logistic_slope(x: Any) -> Any:
-    """The derivative of the logistic function of real numbers: those of x and -x multiplied."""
+    """The derivative of the logistic function of real numbers: f(x) f(-x)."""
     return logistic_slope_p.bind(x)
 
 
@@ -177,7 +179,7 @@ def tan(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 tan_p = inexact(
     "tan",
     jvp=lambda t, ans, x: mul(t, add(one(ans), mul(ans, ans))),
-    lower=by_parts(stablehlo.tan, complex_elementary.tan),
+    lower=from_parts(stablehlo.tan, complex_elementary.tan),
     keeps_zero=True,
 )
 
@@ -187,14 +189,13 @@ def is_complex(x: Any) -> bool:
 
 
 def shifted(x: Any, by: int) -> Any:
-    """x + by, for 1 and -1, where an imaginary part of -0 stays so: it tells the sides of a cut
-    apart."""
+    """x + 1 or x - 1, where an imaginary part of -0 keeps its sign, the side of a cut."""
     return add(x, scalar(complex(by, -0.0) if is_complex(x) else by, x))
 
 
 def one_minus_square(x: Any) -> Any:
-    """1 - x x of real numbers, by factors: exact near -1 and 1. Its derivative has none of their
-    difference, which would cancel near 0."""
+    """1 - x x of real numbers, by factors: exact near -1 and 1. Its derivative does not cancel near
+    0."""
     return one_minus_square_p.bind(x)
 
 
@@ -236,7 +237,9 @@ def asin_formula(x: Term) -> Term:
 asin_p = inexact(
     "asin",
     jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
-    lower=by_kind(lowered(asin_formula), signed(stablehlo.asin, "imag", branch_cuts.asin_mended)),
+    lower=by_kind(
+        lower_formula(asin_formula), signed(stablehlo.asin, "imag", branch_cuts.fix_asin)
+    ),
     keeps_zero=True,
 )
 
@@ -253,7 +256,7 @@ def acos(x: ArrayLike) -> Array:
 acos_p = inexact(
     "acos",
     jvp=lambda t, ans, x: neg(mul(t, root_of_one_minus_square(x))),
-    lower=signed(stablehlo.acos, "imag", branch_cuts.acos_mended),
+    lower=signed(stablehlo.acos, "imag", branch_cuts.fix_acos),
 )
 
 
@@ -275,14 +278,14 @@ def atan_jvp(t: Any, ans: Any, x: Any) -> Any:
 atan_p = inexact(
     "atan",
     jvp=atan_jvp,
-    lower=signed(stablehlo.atan, "both", branch_cuts.atan_mended),
+    lower=signed(stablehlo.atan, "both", branch_cuts.fix_atan),
     keeps_zero=True,
 )
 
 
 def atan_slope(x: Any) -> Any:
-    """1 / (1 + x x) of real numbers, the derivative of the arc tangent. A square that overflows
-    gives 0, as it should; in the second derivative it would cancel a number that does, too."""
+    """1 / (1 + x x) of real numbers, the derivative of the arc tangent. An overflowing square gives
+    0; in the second derivative it would cancel a number that overflows too."""
     return atan_slope_p.bind(x)
 
 
@@ -299,7 +302,7 @@ def atan2(x: ArrayLike, y: ArrayLike) -> Array:
     >>> lax.atan2(np.array([1.0, -1.0]), np.array([1.0, 1.0]))
     Array([ 0.7853982, -0.7853982], dtype=float32)
     """
-    return applied(atan2_p, x, y)
+    return apply(atan2_p, x, y)
 
 
 def over_squared_distance(x: Any, y: Any) -> Any:
@@ -335,7 +338,9 @@ def sinh(x: ArrayLike) -> Array:
 sinh_p = inexact(
     "sinh",
     jvp=lambda t, ans, x: mul(t, cosh(x)),
-    lower=by_kind(lowered(exponentials.sinh), by_parts(stablehlo.sinh, complex_elementary.sinh)),
+    lower=by_kind(
+        lower_formula(exponentials.sinh), from_parts(stablehlo.sinh, complex_elementary.sinh)
+    ),
     keeps_zero=True,
 )
 
@@ -352,7 +357,9 @@ def cosh(x: ArrayLike) -> Array:
 cosh_p = inexact(
     "cosh",
     jvp=lambda t, ans, x: mul(t, sinh(x)),
-    lower=by_kind(lowered(exponentials.cosh), by_parts(stablehlo.cosh, complex_elementary.cosh)),
+    lower=by_kind(
+        lower_formula(exponentials.cosh), from_parts(stablehlo.cosh, complex_elementary.cosh)
+    ),
 )
 
 
@@ -368,7 +375,7 @@ def asinh(x: ArrayLike) -> Array:
 asinh_p = inexact(
     "asinh",
     jvp=lambda t, ans, x: mul(t, root_of_one_plus_square(x)),
-    lower=signed(stablehlo.asinh, "real", branch_cuts.asinh_mended),
+    lower=signed(stablehlo.asinh, "real", branch_cuts.fix_asinh),
     keeps_zero=True,
 )
 
@@ -390,7 +397,7 @@ def acosh_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 acosh_p = inexact(
-    "acosh", jvp=acosh_jvp, lower=signed(stablehlo.acosh, "imag", branch_cuts.acosh_mended)
+    "acosh", jvp=acosh_jvp, lower=signed(stablehlo.acosh, "imag", branch_cuts.fix_acosh)
 )
 
 
@@ -409,7 +416,7 @@ def atanh_formula(x: Term) -> Term:
     return where(size < x.eps, x, where(x < 0.0, -value, value))
 
 
-_real_atanh = lowered(atanh_formula)
+_real_atanh = lower_formula(atanh_formula)
 
 
 def atanh_lower(context: Any, x: Any) -> Any:
@@ -419,7 +426,7 @@ def atanh_lower(context: Any, x: Any) -> Any:
     return _signed_atanh(context, x)
 
 
-_signed_atanh = signed(stablehlo.atanh, "both", branch_cuts.atanh_mended)
+_signed_atanh = signed(stablehlo.atanh, "both", branch_cuts.fix_atanh)
 
 
 def atanh_jvp(t: Any, ans: Any, x: Any) -> Any:

@@ -20,7 +20,7 @@ _LOG2 = 0.693147180559945309417232121458176568
 
 
 class _Format(NamedTuple):
-    """What depends on the width of numbers."""
+    """The constants of a width of numbers."""
 
     whole: Any
     """The integers of that width."""
@@ -38,7 +38,7 @@ class _Format(NamedTuple):
 
     @property
     def shifter(self) -> float:
-        """Whole numbers are added to it, so that the last bits of the sum are theirs."""
+        """A number whose sum with a whole number has that number as its last bits."""
         return 1.5 * 2.0**self.bits
 
 
@@ -53,7 +53,7 @@ def _format(x: Term) -> _Format:
 
 
 def _bounded(x: Term, end: float) -> Term:
-    return x.made(stablehlo.clamp(x.full(-end).ir, x.ir, x.full(end).ir))
+    return x.new(stablehlo.clamp(x.full(-end).ir, x.ir, x.full(end).ir))
 
 
 class _Reduced:
@@ -70,7 +70,7 @@ class _Reduced:
             for y in (x * (1 / _LOG2) + form.shifter, x.full(form.shifter))
         )
         self.count = stablehlo.subtract(bits, none)
-        k = x.made(stablehlo.convert(self.count, x.dtype))
+        k = x.new(stablehlo.convert(self.count, x.dtype))
         rest = (x - k * form.log2_high) - k * form.log2_low
         self.rest = rest if low is None else rest + low
         terms = 14 if x.dtype == dtypes.float64 else 8
@@ -78,13 +78,13 @@ class _Reduced:
         self.part = self.rest + self.rest * self.rest * series
 
     def scaled(self, value: Term, more: int = 0) -> Term:
-        """value times 2^(k + more), by two factors: one alone may overflow or be too small."""
+        """value * 2^(k + more), by two factors: one alone may overflow or underflow."""
         count = stablehlo.add(self.count, self._number(more)) if more else self.count
         half = stablehlo.shift_right_arithmetic(count, self._number(1))
         return value * self._power(half) * self._power(stablehlo.subtract(count, half))
 
     def scaled_once(self, value: Term, more: int) -> Term:
-        """value times 2^(k + more), which is neither infinite nor too small."""
+        """value * 2^(k + more), which neither overflows nor underflows."""
         return value * self._power(stablehlo.add(self.count, self._number(more)))
 
     def _number(self, number: int) -> Any:
@@ -94,15 +94,15 @@ class _Reduced:
         form = _format(self.rest)
         shifted = stablehlo.add(exponent, self._number(form.bias))
         bits = stablehlo.shift_left(shifted, self._number(form.bits))
-        return self.rest.made(stablehlo.bitcast_convert(bits, self.rest.dtype))
+        return self.rest.new(stablehlo.bitcast_convert(bits, self.rest.dtype))
 
 
 def scaled_exp(
     x: Term, factor: Term | float = 1.0, low: Term | None = None, power: int = 0
 ) -> Term:
-    """factor * exp(x + low) * 2^power, of which only the whole may overflow or be too small.
+    """factor * exp(x + low) * 2^power, where only the whole may overflow or underflow.
 
-    `low` is a small number, by which x has more digits than one number of its dtype.
+    `low` is a small number: further digits of x.
     """
     reduced = _Reduced(_bounded(x, _format(x).end), low)
     value = reduced.part + 1.0
@@ -112,10 +112,10 @@ def scaled_exp(
 
 
 def falling_exp(x: Term, low: Term | None = None) -> tuple[Term, float]:
-    """exp(-|x| + low) as a number, not too small for any x, and a factor by which it is to be
-    multiplied: where the whole would be 0 in any product with a number up to 1e4, so it is here."""
+    """exp(-|x| + low) as a number that does not underflow, and the factor that completes it: 0
+    where the product with any number up to 1e4 would be 0."""
     end, shift = (770.0, 100) if x.dtype == dtypes.float64 else (130.0, 64)
-    size = x.made(stablehlo.maximum((-abs(x)).ir, x.full(-end).ir))
+    size = x.new(stablehlo.maximum((-abs(x)).ir, x.full(-end).ir))
     reduced = _Reduced(size, low)
     return reduced.scaled_once(reduced.part + 1.0, shift), 2.0**-shift
 
@@ -153,30 +153,29 @@ def square_in_parts(x: Term) -> tuple[Term, Term]:
     """x * x as a number and the small rest that it misses.
 
     x is split into its leading bits and the others, whose products are exact (T. J. Dekker, "A
-    floating-point technique for extending the available precision", 1971). The split is by bits,
-    and so is the rounding of the square: the compiler fuses products with sums, by which the rest
-    would be that of another number.
+    floating-point technique for extending the available precision", 1971). Split and rounding are
+    by bits: the compiler fuses products with sums, and the rest would be another number's.
     """
     square = _without_bits(x * x, 1)
     return square, rest_of_square(x, square)
 
 
 def rest_of_square(x: Term, square: Term) -> Term:
-    """x * x less a number near it, which must not be a product: the compiler would fuse both."""
+    """x * x less a number near it, which must not be a product: that would be fused."""
     first = _without_bits(x, 27 if x.dtype == dtypes.float64 else 12)
     return (first * first - square) + (x - first) * (x + first)
 
 
 def _without_bits(x: Term, count: int) -> Term:
-    """x with that many of its last bits 0."""
+    """x with its last `count` bits cleared."""
     whole = _format(x).whole
     mask = stablehlo.full(-(1 << count), x.shape, whole)
     bits = stablehlo.and_(stablehlo.bitcast_convert(x.ir, whole), mask)
-    return x.made(stablehlo.bitcast_convert(bits, x.dtype))
+    return x.new(stablehlo.bitcast_convert(bits, x.dtype))
 
 
 def exp_of_square(x: Term, sign: int, factor: Term | float = 1.0, half: bool = False) -> Term:
-    """factor * exp(sign * x * x), or of half the square, without the error of a rounded square."""
+    """factor * exp(sign * x * x), or of half the square, without its rounding error."""
     scale = 0.5 if half else 1.0
     end = _format(x).square_end
     square, rest = square_in_parts(_bounded(x, end))

@@ -59,9 +59,9 @@ def operands(name: str, *values: Any) -> Sequence[Any]:
     return [_number(name, v, dtype, weak) if type(v) in _NUMBERS else v for v in values]
 
 
-def applied(made: Primitive, *values: Any) -> Any:
-    """Applies an elementwise primitive to what a user passed: numbers take the dtype of arrays (see
-    `operands`), and dimensions of length 1 are repeated where operands have equally many."""
+def apply(made: Primitive, *values: Any) -> Any:
+    """Binds an elementwise primitive to a user's operands: numbers take the dtype of arrays (see
+    `operands`), and dimensions of length 1 are repeated between operands of equal rank."""
     for value in values:
         if type(value) in _NUMBERS:
             values = tuple(operands(made.name, *values))
@@ -69,15 +69,15 @@ def applied(made: Primitive, *values: Any) -> Any:
     try:
         return made.bind(*values)
     except ShapeError:
-        repeated = ones_repeated(values)
+        repeated = repeat_ones(values)
         if repeated is None:
             raise
     return made.bind(*repeated)
 
 
-def ones_repeated(values: Sequence[Any]) -> list[Any] | None:
-    """The values with dimensions of length 1 repeated to those of the others; None if the others
-    differ, or in the number of dimensions. Values without dimensions stay as they are."""
+def repeat_ones(values: Sequence[Any]) -> list[Any] | None:
+    """The values with dimensions of length 1 repeated to those of the others, or None if the shapes
+    differ otherwise. Values without dimensions stay as they are."""
     shapes = {type_of(x).shape for x in values} - {()}
     if len({len(shape) for shape in shapes}) != 1:
         return None
@@ -114,7 +114,7 @@ def _number(name: str, value: Any, dtype: Any, weak: bool) -> Any:
 
 
 def _for_number(value: Any, dtype: Any) -> Fix:
-    """The fix for a Python number that a dtype does not hold."""
+    """The fix for a Python number that does not fit in a dtype."""
     if type(value) is int and dtype.kind in "iu":  # weft.numpy would not promote either
         wide = dtypes.int32 if dtypes.fits(value, dtypes.int32) else dtypes.float32
         return to_dtype("x", dtype, wide)
@@ -168,7 +168,7 @@ def elementwise_type(
 def common_shape(name: str, types: Sequence[ArrayType], fix: Fix | None = None) -> tuple[int, ...]:
     """The shape of elementwise operands, of which some may have no dimensions.
 
-    Raises ShapeError, with the given fix or one that uses weft.numpy, where two shapes differ.
+    Raises ShapeError, with the given fix or one that uses weft.numpy, for two shapes.
     """
     shape: tuple[int, ...] = ()
     for type in types:
@@ -269,7 +269,7 @@ def elementwise_lower(name: str, **attributes: Any) -> Rule:
 
 
 def emit_with(emit: Callable[..., Any]) -> Rule:
-    """The lowering by a function that emits the operation, operands without dimensions repeated."""
+    """The lowering by an emitting function, with operands without dimensions repeated."""
 
     def lower(context: Any, *values: Any) -> Any:
         return emit(*repeat_scalars(context, values, context.out_types[0].shape))

@@ -19,24 +19,24 @@ from weft.ops.elementwise.formulas import Term, kernel
 from weft.ops.elementwise.selection import select
 
 
-def _or_endless(x: Any) -> Any:
-    """x, and infinity where it is 0: a quotient by it is 0, as are the derivatives of that."""
-    return _chosen(eq(x, scalar(0, x)), math.inf, x)
+def _or_infinity(x: Any) -> Any:
+    """x, or infinity where it is 0, so that a quotient and its derivatives are 0."""
+    return _select(eq(x, scalar(0, x)), math.inf, x)
 
 
-def _chosen(pred: Any, value: float, other: Any) -> Any:
+def _select(pred: Any, value: float, other: Any) -> Any:
     return select(pred, repeated(scalar(value, other), type_of(other).shape), other)
 
 
 def flat_sqrt_jvp(t: Any, ans: Any, x: Any) -> Any:
-    return div(mul(t, scalar(0.5, t)), _or_endless(ans))
+    return div(mul(t, scalar(0.5, t)), _or_infinity(ans))
 
 
 flat_sqrt_p: Primitive = kernel("flat_sqrt", Term.sqrt, flat_sqrt_jvp)
 
 
 def flat_log_jvp(t: Any, ans: Any, x: Any) -> Any:
-    return div(t, _or_endless(x))
+    return div(t, _or_infinity(x))
 
 
 flat_log_p: Primitive = kernel("flat_log", Term.log, flat_log_jvp)
@@ -47,4 +47,4 @@ def flat_log(x: Any) -> Any:
     if type_of(x).dtype not in dtypes.COMPLEX:
         return flat_log_p.bind(x)
     nothing = eq(x, scalar(0, x))
-    return _chosen(nothing, -math.inf, log(_chosen(nothing, 1.0, x)))
+    return _select(nothing, -math.inf, log(_select(nothing, 1.0, x)))

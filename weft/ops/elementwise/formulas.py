@@ -2,7 +2,7 @@
 
 A `Term` wraps a value of the module being emitted; arithmetic on terms and numbers emits
 StableHLO. All terms of one formula have one shape and dtype, and numbers take it; comparisons give
-booleans. `lowered` turns a formula into the lowering rule of an elementwise operation, which
+booleans. `lower_formula` turns a formula into the lowering rule of an elementwise operation, which
 computes in float32 where the operands are narrower.
 """
 
@@ -29,16 +29,16 @@ class Term:
         self.shape = shape
         self.dtype = dtype
 
-    def made(self, ir: Any) -> Term:
+    def new(self, ir: Any) -> Term:
         """A term of the same shape and dtype."""
         return Term(ir, self.shape, self.dtype)
 
     def full(self, value: float) -> Term:
         """The number, broadcast to the shape of the term."""
-        return self.made(stablehlo.full(value, self.shape, self.dtype))
+        return self.new(stablehlo.full(value, self.shape, self.dtype))
 
     def lift(self, value: Any) -> Any:
-        """The value behind a term or a number."""
+        """The MLIR value of a term or a number."""
         return value.ir if isinstance(value, Term) else self.full(value).ir
 
     @property
@@ -47,32 +47,32 @@ class Term:
         return float(dtypes.finfo(self.dtype).eps)
 
     def __add__(self, other: Any) -> Term:
-        return self.made(stablehlo.add(self.ir, self.lift(other)))
+        return self.new(stablehlo.add(self.ir, self.lift(other)))
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Term:
-        return self.made(stablehlo.subtract(self.ir, self.lift(other)))
+        return self.new(stablehlo.subtract(self.ir, self.lift(other)))
 
     def __rsub__(self, other: Any) -> Term:
-        return self.made(stablehlo.subtract(self.lift(other), self.ir))
+        return self.new(stablehlo.subtract(self.lift(other), self.ir))
 
     def __mul__(self, other: Any) -> Term:
-        return self.made(stablehlo.multiply(self.ir, self.lift(other)))
+        return self.new(stablehlo.multiply(self.ir, self.lift(other)))
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Term:
-        return self.made(stablehlo.divide(self.ir, self.lift(other)))
+        return self.new(stablehlo.divide(self.ir, self.lift(other)))
 
     def __rtruediv__(self, other: Any) -> Term:
-        return self.made(stablehlo.divide(self.lift(other), self.ir))
+        return self.new(stablehlo.divide(self.lift(other), self.ir))
 
     def __neg__(self) -> Term:
-        return self.made(stablehlo.negate(self.ir))
+        return self.new(stablehlo.negate(self.ir))
 
     def __abs__(self) -> Term:
-        return self.made(stablehlo.abs_(self.ir))
+        return self.new(stablehlo.abs_(self.ir))
 
     def compare(self, other: Any, direction: str) -> Term:
         """Compares elementwise; returns a boolean term."""
@@ -100,17 +100,17 @@ class Term:
         return self.compare(self, "NE")
 
     def __and__(self, other: Term) -> Term:
-        return self.made(stablehlo.and_(self.ir, other.ir))
+        return self.new(stablehlo.and_(self.ir, other.ir))
 
     def __or__(self, other: Term) -> Term:
-        return self.made(stablehlo.or_(self.ir, other.ir))
+        return self.new(stablehlo.or_(self.ir, other.ir))
 
     def __invert__(self) -> Term:
-        return self.made(stablehlo.not_(self.ir))
+        return self.new(stablehlo.not_(self.ir))
 
     def apply(self, emit: Callable[[Any], Any]) -> Term:
         """Applies a function that emits an elementwise operation."""
-        return self.made(emit(self.ir))
+        return self.new(emit(self.ir))
 
     def exp(self) -> Term:
         """The exponential."""
@@ -128,7 +128,7 @@ class Term:
 def where(pred: Term, on_true: Any, on_false: Any) -> Term:
     """Selects elementwise; one of the two values may be a number."""
     like = on_true if isinstance(on_true, Term) else on_false
-    return like.made(stablehlo.select(pred.ir, like.lift(on_true), like.lift(on_false)))
+    return like.new(stablehlo.select(pred.ir, like.lift(on_true), like.lift(on_false)))
 
 
 def log1p(x: Term) -> Term:
@@ -156,25 +156,24 @@ def repeat_while(
 ) -> list[Term]:
     """Applies `body(count, *state)` to each element while `active(*state)` holds for it.
 
-    That is at most `limit` times; returns the terms of the state at the indices `results`.
-    `count` is 1 in the first round and is a term of the dtype of the first of the state. The
-    results of an element that is done stay as they are while others go on: they do not depend on
-    its neighbours, nor gather the rounding of rounds it did not need.
+    At most `limit` times; returns the terms of the state at the indices `results`. `count` is a
+    term that counts from 1. A finished element keeps its results while others go on, so that it
+    depends on no neighbour and gathers no further rounding.
     """
     like = state[0]
 
     def terms(values: Sequence[Any]) -> list[Term]:
-        return [old.made(ir) for old, ir in zip(state, values[2:], strict=True)]
+        return [old.new(ir) for old, ir in zip(state, values[2:], strict=True)]
 
     def condition(values: Sequence[Any]) -> Any:
         more = stablehlo.compare(values[0], stablehlo.constant(limit, (), np.int32), "LE")
-        return stablehlo.and_(more, any_of(like.made(values[1])))
+        return stablehlo.and_(more, any_of(like.new(values[1])))
 
     def step(values: Sequence[Any]) -> list[Any]:
         number = stablehlo.convert(values[0], like.dtype)
-        count = like.made(stablehlo.broadcast_in_dim(number, like.shape, ()))
+        count = like.new(stablehlo.broadcast_in_dim(number, like.shape, ()))
         following = stablehlo.add(values[0], stablehlo.constant(1, (), np.int32))
-        now, goes_on = terms(values), like.made(values[1])
+        now, goes_on = terms(values), like.new(values[1])
         new = list(body(count, *now))
         # A select for each result and one flag cost less than a select for all of the state,
         # which may run on where an element is done.
@@ -199,16 +198,15 @@ def polynomial(x: Term, coefficients: Sequence[float]) -> Term:
 def chebyshev(x: Term, coefficients: Sequence[float]) -> Term:
     """c[0] + c[1] T_1(x) + c[2] T_2(x) + … for |x| <= 1.
 
-    Terms too small for the dtype are left out. By powers of x: the coefficients fall fast, so that
-    those of the powers are not much larger than the result, and Horner's rule is as precise as
-    Clenshaw's recurrence (1955) with half of the operations.
+    Terms too small for the dtype are left out. The coefficients fall fast, so Horner's rule on
+    powers of x is as precise as Clenshaw's recurrence (1955) with half of the operations.
     """
     kept = [c for c in coefficients if abs(c) > x.eps / 64]
     return polynomial(x, np.polynomial.chebyshev.cheb2poly(kept).tolist())
 
 
-def lowered(formula: Callable[..., Term]) -> Callable[..., Any]:
-    """Returns the lowering rule that emits a formula of operands of one floating-point dtype."""
+def lower_formula(formula: Callable[..., Term]) -> Callable[..., Any]:
+    """The lowering rule of a formula of operands of one floating-point dtype."""
 
     def lower(context: Any, *values: Any) -> Any:
         out = context.out_types[0]
@@ -221,7 +219,12 @@ def lowered(formula: Callable[..., Term]) -> Callable[..., Any]:
 
 
 def kernel(name: str, formula: Callable[..., Term], *jvp: Any, **facts: Any) -> Any:
-    """An elementwise primitive of real operands from a formula, with a jvp rule per operand."""
+    """An elementwise primitive of real operands from a formula and a jvp rule per operand."""
     return nary(
-        name, arity=len(jvp), accepts=dtypes.FLOATING, jvp=jvp, lower=lowered(formula), **facts
+        name,
+        arity=len(jvp),
+        accepts=dtypes.FLOATING,
+        jvp=jvp,
+        lower=lower_formula(formula),
+        **facts,
     )

@@ -79,24 +79,22 @@ def scaled_tail(x: Term) -> Term:
     """exp(x^2) erfc(x) for x >= 0."""
     found = _series(x) / (2.0 * x + 1.0)
     # The function is convex, so above its tangent at 0, where it is exactly 1.
-    return x.made(stablehlo.maximum(found.ir, (1.0 - _TWO_OVER_ROOT_PI * x).ir))
+    return x.new(stablehlo.maximum(found.ir, (1.0 - _TWO_OVER_ROOT_PI * x).ir))
 
 
 def _bounded_tail(x: Term) -> Term:
-    """`scaled_tail` of x >= 1/2, but no more than where the Gaussian function is 0: there both of
-    its quotients are of one division."""
-    x = x.made(stablehlo.minimum(x.ir, x.full(1e4).ir))
+    """`scaled_tail` for x >= 1/2, bounded where the Gaussian is 0 so that its quotients agree."""
+    x = x.new(stablehlo.minimum(x.ir, x.full(1e4).ir))
     first, second = x + 3.75, 2.0 * x + 1.0
     inverse = 1.0 / (first * second)
     return chebyshev(1.0 - 7.5 * (second * inverse), _ERFCX) * (first * inverse)
 
 
 def erfc_formula(x: Term) -> Term:
-    """1 - erf(x): the compiler's, which is exp(-x * x) times a quotient from 1 on, with the square
-    rounded; times the exponential of what that square misses."""
+    """1 - erf(x): the compiler's, whose square is rounded from 1 on, times exp of that error."""
     found = x.apply(stablehlo.erfc)
     # At least a small number, which changes nothing but that the product is not fused with the sum.
-    square = x.made(stablehlo.maximum((x * x).ir, x.full(1e-30).ir))
+    square = x.new(stablehlo.maximum((x * x).ir, x.full(1e-30).ir))
     missed = rest_of_square(x, square)
     return where((x >= 1.0) & (x < 30.0), found - found * missed, found)
 
@@ -162,8 +160,7 @@ def log_ndtr_slope_formula(x: Term) -> Term:
 
 
 def log_ndtr_excess_formula(x: Term) -> Term:
-    """The function above plus x, of which the first terms cancel below 0: by the derivative of the
-    scaled tail over the tail."""
+    """`log_ndtr_slope` + x, from the derivative of the scaled tail: the sum cancels below 0."""
     low = where(x < 0.0, -x, 0.0) * _ROOT_HALF
     slope = chebyshev(1.0 - 7.5 / (low + 3.75), _ERFCX_SLOPE)
     below = slope / (low + 0.5) * (0.5 * _ROOT_HALF) / _series(low)

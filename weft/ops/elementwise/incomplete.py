@@ -123,9 +123,9 @@ def _fraction_in_a(a: Term, x: Term) -> list[Term]:
 
 
 class _Gamma:
-    """The method of each element, and the arguments of each method.
+    """The method for each element, and the arguments of each method.
 
-    expansion: whether huge a, for which both need too many terms, are left to `_uniform`.
+    expansion: whether huge a are left to `_uniform`; both methods need too many terms.
     """
 
     def __init__(self, a: Term, x: Term, expansion: bool) -> None:
@@ -163,7 +163,7 @@ def _upper_of_small(a: Term, x: Term) -> Term:
     """Q(a, x) for small a and x <= a + 1, where 1 - P(a, x) would cancel.
 
     P is x^a / gamma(1 + a) times 1 + a sum (-x)^n / ((a + n) n!); 1 less that power is an expm1.
-    Of both series there are as many terms as the dtype shows, where a and x are the greatest.
+    Both series have as many terms as the dtype shows for the greatest a and x.
     """
     enough = a.eps / 64
     shown = [c for k, c in enumerate(_LOG_GAMMA) if abs(c) * _SMALL**k > enough]
@@ -229,10 +229,7 @@ def gamma_lower_in_a(a: Term, x: Term) -> Term:
 
 
 def gamma_sample_in_a(a: Term, x: Term) -> Term:
-    """The derivative in a of a sample x of the gamma distribution whose quantile is kept.
-
-    That is -(dP/da) / (dP/dx), in which the scale cancels.
-    """
+    """The derivative in a of a gamma sample x of fixed quantile: -(dP/da) / (dP/dx)."""
     parts, below, above = _slopes_in_a(a, x)
     found = where(parts.by_series, -(parts.x / parts.a) * below, parts.x * above)
     return where(x.equals(0.0) & (a > 0.0), 0.0, _edges(a, x, found, math.nan, math.nan))
@@ -243,8 +240,8 @@ def gamma_sample_in_a(a: Term, x: Term) -> Term:
 
 def _beta_scale(a: Term, b: Term, x: Term) -> Term:
     """x^a (1 - x)^b / B(a, b)."""
-    larger = a.made(stablehlo.maximum(a.ir, b.ir))
-    smaller = a.made(stablehlo.minimum(a.ir, b.ir))
+    larger = a.new(stablehlo.maximum(a.ir, b.ir))
+    smaller = a.new(stablehlo.minimum(a.ir, b.ir))
     return binomial(a, b, x) * smaller * (1.0 / (1.0 + smaller / larger))
 
 
@@ -276,7 +273,7 @@ def _beta_uniform(a: Term, b: Term, x: Term) -> Term:
 
 
 def _beta_fraction(a: Term, b: Term, x: Term, below: Term) -> Term:
-    """h with I_x(a, b) = x^a (1 - x)^b / B(a, b) h, where x is `below` / (a + b) below a / (a + b).
+    """h with I_x(a, b) = x^a (1 - x)^b / B(a, b) h; x is `below` / (a + b) below a / (a + b).
 
     The even part of DLMF 8.17.22 as DiDonato and Morris write it (ACM TOMS 18, 1992, equation 9):
     near the mean nothing in it cancels.

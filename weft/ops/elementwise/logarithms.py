@@ -21,7 +21,7 @@ from weft.runtime import stablehlo
 
 
 def is_power_of_two(x: Term, exponent: Term) -> Term:
-    """Whether the fraction has no bits but the leading one, which is not stored."""
+    """Whether the stored fraction is zero."""
     whole = dtypes.int32 if x.dtype == dtypes.float32 else dtypes.int64
     ones = stablehlo.full((1 << dtypes.finfo(x.dtype).nmant) - 1, x.shape, whole)
     fraction = stablehlo.and_(stablehlo.bitcast_convert(x.ir, whole), ones)
@@ -30,7 +30,7 @@ def is_power_of_two(x: Term, exponent: Term) -> Term:
 
 
 def is_power_of_ten(x: Term, exponent: Term) -> Term:
-    """Whether x is the number of its dtype that is nearest to 10**exponent."""
+    """Whether x is the number nearest to 10**exponent."""
     limits = dtypes.finfo(x.dtype)
     low, high = (math.trunc(math.log10(float(end))) for end in (limits.tiny, limits.max))
     powers = np.array([float(f"1e{k}") for k in range(low, high + 1)]).astype(x.dtype)
@@ -44,7 +44,7 @@ def is_power_of_ten(x: Term, exponent: Term) -> Term:
         start_index_map=(0,),
         index_vector_dim=len(x.shape),
     )
-    return x.equals(x.made(stablehlo.gather(table, place, dimensions, (1,))))
+    return x.equals(x.new(stablehlo.gather(table, place, dimensions, (1,))))
 
 
 def _logarithm(base: int, is_power: Callable[[Term, Term], Term]) -> Primitive:

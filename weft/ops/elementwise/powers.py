@@ -18,10 +18,10 @@ from weft.ops.declare import primitive
 from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
 from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
-from weft.ops.elementwise.branch_cuts import mended, reciprocal_mended, signed
+from weft.ops.elementwise.branch_cuts import fix_reciprocal, lower_fixed, signed
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
-    applied,
+    apply,
     elementwise_type,
     elementwise_vmap,
     floating,
@@ -134,7 +134,7 @@ def _divide_one(x: Any) -> Any:
     return stablehlo.divide(one, x)
 
 
-_inverse = mended(_divide_one, reciprocal_mended)
+_inverse = lower_fixed(_divide_one, fix_reciprocal)
 _integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC, narrow=True)
 
 
@@ -192,7 +192,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
         return integer_pow(x, y)
     if type_of(y).dtype in dtypes.INTEGER:
         return pow_p.bind(x, y)
-    return applied(pow_p, x, y)
+    return apply(pow_p, x, y)
 
 
 _pow_type = elementwise_type("pow", dtypes.INEXACT, arity=2)
@@ -206,7 +206,7 @@ def pow_type(x: ArrayType, y: ArrayType) -> ArrayType:
 
 
 def _where(pred: Any, on_true: Any, on_false: Any) -> Any:
-    """`select`, where values without dimensions are repeated to the shape of the predicate."""
+    """`select`, with values without dimensions repeated to the shape of the predicate."""
     shape = type_of(pred).shape
     return select(pred, repeated(on_true, shape), repeated(on_false, shape))
 

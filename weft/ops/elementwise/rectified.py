@@ -48,11 +48,11 @@ GELU_SCALE, GELU_CUBE = 2 * math.sqrt(2 / math.pi), 0.044715
 
 
 def _at_least(x: Term, low: float) -> Term:
-    return x.made(stablehlo.maximum(x.ir, x.full(low).ir))
+    return x.new(stablehlo.maximum(x.ir, x.full(low).ir))
 
 
 def _at_most(x: Term, high: float) -> Term:
-    return x.made(stablehlo.minimum(x.ir, x.full(high).ir))
+    return x.new(stablehlo.minimum(x.ir, x.full(high).ir))
 
 
 def _bounded(x: Any, end: float) -> Any:
@@ -125,7 +125,7 @@ _MISH_ZERO = -1.1924312114715576, (
 
 
 def _with_zero(x: Term, found: Term, zero: tuple[float, tuple[float, ...]]) -> Term:
-    """The sum that was found, but near its zero by the series."""
+    """The sum, but the series near its zero."""
     center, coefficients = zero
     distance = x - center
     least = x.eps * abs(coefficients[1]) / 64
@@ -134,8 +134,8 @@ def _with_zero(x: Term, found: Term, zero: tuple[float, tuple[float, ...]]) -> T
 
 
 class _Decay:
-    """exp(-|u|) as `term`, which may be too small; `times` is its product with a number, which is
-    not where the whole is not. `positive` says whether u >= 0."""
+    """exp(-|u|) as `term`, which may underflow; `times` multiplies by a number without that.
+    `positive` says whether u >= 0."""
 
     def __init__(self, u: Term) -> None:
         self.large, self.scale = falling_exp(u)
@@ -146,7 +146,7 @@ class _Decay:
         return (value * self.large) * self.scale
 
     def square(self) -> Term:
-        """(1 + exp(-|u|))^2, of which only the small terms are rounded twice."""
+        """(1 + exp(-|u|))^2, where only the small terms are rounded twice."""
         return self.term * (self.term + 2.0) + 1.0
 
 

@@ -10,7 +10,7 @@ from weft.arrays.array import Array
 from weft.ops.elementwise import incomplete
 from weft.ops.elementwise.arithmetic import mul, neg
 from weft.ops.elementwise.densities import beta_density_p, gamma_density_jvp_a, gamma_density_p
-from weft.ops.elementwise.families import applied
+from weft.ops.elementwise.families import apply
 from weft.ops.elementwise.formulas import kernel
 from weft.ops.elementwise.special import no_derivative
 from weft.typing import ArrayLike
@@ -29,7 +29,7 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.igamma(np.array(1.0), np.array(2.0))
     Array(0.86466473, dtype=float32)
     """
-    return applied(igamma_p, a, x)
+    return apply(igamma_p, a, x)
 
 
 igamma_p = kernel(
@@ -48,7 +48,7 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.igammac(np.array(1.0), np.array(2.0))
     Array(0.13533528, dtype=float32)
     """
-    return applied(igammac_p, a, x)
+    return apply(igammac_p, a, x)
 
 
 igammac_p = kernel(
@@ -68,7 +68,7 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
     >>> bool(abs(lax.igamma_grad_a(1.0, 2.0) - change / 0.002) < 1e-3)
     True
     """
-    return applied(igamma_grad_a_p, a, x)
+    return apply(igamma_grad_a_p, a, x)
 
 
 igamma_grad_a_p = kernel(
@@ -91,7 +91,7 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     >>> bool(abs(moved - chance) < 1e-4)
     True
     """
-    return applied(random_gamma_grad_p, a, x)
+    return apply(random_gamma_grad_p, a, x)
 
 
 random_gamma_grad_p = kernel(
@@ -113,7 +113,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.betainc(np.array(1.0), np.array(2.0), np.array(0.5))
     Array(0.75, dtype=float32)
     """
-    return applied(betainc_p, a, b, x)
+    return apply(betainc_p, a, b, x)
 
 
 betainc_p = kernel(

@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.errors import Fix
-from weft.ops.elementwise.families import applied, binary, emit_with, floating
+from weft.ops.elementwise.families import apply, binary, emit_with, floating
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -109,7 +109,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
     >>> lax.nextafter(np.float32(1.0), np.float32(2.0)) - np.float32(1.0)
     Array(1.1920929e-07, dtype=float32)
     """
-    return applied(nextafter_p, x1, x2)
+    return apply(nextafter_p, x1, x2)
 
 
 nextafter_p = binary(

@@ -85,7 +85,7 @@ def select_n_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
 
 
 def _picks(which: Any, i: int, count: int) -> Any:
-    """Where the case of index i of several is picked; numbers out of range pick the nearest."""
+    """Whether case i is picked; numbers out of range pick the nearest case."""
     index = np.int32(i)
     return le(which, index) if i == 0 else ge(which, index) if i == count - 1 else eq(which, index)
 

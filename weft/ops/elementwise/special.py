@@ -16,13 +16,13 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.errors import Fix, WeftNotImplementedError
 from weft.ops.elementwise.arithmetic import add, mul, neg, rounded_value, scalar, sign, sub
-from weft.ops.elementwise.families import applied, binary, emit_with, floating
+from weft.ops.elementwise.families import apply, binary, emit_with, floating
 from weft.ops.elementwise.formulas import (
     Term,
     any_of,
     chebyshev,
     kernel,
-    lowered,
+    lower_formula,
     polynomial,
     where,
 )
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def no_derivative(operation: str, operand: str) -> Callable[..., Any]:
-    """A jvp rule for an operand in which the derivative is not available: it raises."""
+    """The jvp rule for an operand without an implemented derivative: it raises."""
 
     def rule(t: Any, ans: Any, *values: Any) -> Any:
         message = f"{operation} has no derivative in {operand} that weft can compute"
@@ -82,7 +82,9 @@ def erfc(x: ArrayLike) -> Array:
 
 
 erfc_p = floating(
-    "erfc", jvp=lambda t, ans, x: neg(mul(t, erf_slope_p.bind(x))), lower=lowered(erfc_formula)
+    "erfc",
+    jvp=lambda t, ans, x: neg(mul(t, erf_slope_p.bind(x))),
+    lower=lower_formula(erfc_formula),
 )
 
 
@@ -142,7 +144,7 @@ _DIGAMMA = (
 
 
 def digamma_formula(x: Term) -> Term:
-    """The compiler's, but near the zero, which it loses in terms that cancel."""
+    """The compiler's, but near the zero, where its terms cancel."""
     distance = x - _DIGAMMA_CENTER
     kept = [c for k, c in enumerate(_DIGAMMA) if k < 2 or abs(c) * 0.3**k > x.eps / 64]
     series = polynomial(distance, kept)
@@ -152,7 +154,7 @@ def digamma_formula(x: Term) -> Term:
 digamma_p = floating(
     "digamma",
     jvp=lambda t, ans, x: mul(t, polygamma(scalar(1, x), x)),
-    lower=lowered(digamma_formula),
+    lower=lower_formula(digamma_formula),
 )
 
 
@@ -171,9 +173,9 @@ def polygamma_formula(m: Term, x: Term) -> Term:
 def zeta_formula(s: Term, q: Term) -> Term:
     """The compiler's sum of (k + q)^(-s) over k = 0, 1, … for q >= 0.
 
-    Below 0 it has one of the terms there. For whole s they are differences of two such sums:
-    S(q) = S(f) + (-1)^s (S(1 - f) - S(1 - q)) with f = q - floor(q). That branch runs only where a
-    number needs it: it takes three times as long.
+    Below 0 it has a single term. For whole s it is a difference of two such sums: S(q) = S(f) +
+    (-1)^s (S(1 - f) - S(1 - q)) with f = q - floor(q). That branch takes three times as long and
+    runs only where a number needs it.
     """
     nearest = q.apply(stablehlo.round_nearest_even)
     away = q - nearest
@@ -195,17 +197,17 @@ def zeta_formula(s: Term, q: Term) -> Term:
     def plain() -> list[Any]:
         return [_zeta(s, q).ir]
 
-    return q.made(stablehlo.if_(any_of(below), reflected, plain, [q.ir.type])[0])
+    return q.new(stablehlo.if_(any_of(below), reflected, plain, [q.ir.type])[0])
 
 
 def _zeta(s: Term, q: Term) -> Term:
-    """The compiler's, but for large q, where it takes powers that underflow: there by the first
-    terms of Euler and Maclaurin (DLMF 25.11.43)."""
+    """The compiler's; the first terms of Euler and Maclaurin (DLMF 25.11.43) for large q, where its
+    powers underflow."""
     far = (q > 1e5) & (q < math.inf) & (s > 1.0) & (s < 30.0)
     end = where(far, q, 1e5)
-    size = end.made(stablehlo.power(end.ir, (1.0 - s).ir)) / (s - 1.0)
+    size = end.new(stablehlo.power(end.ir, (1.0 - s).ir)) / (s - 1.0)
     series = 1.0 + (s - 1.0) / (2.0 * end) * (1.0 + s / (6.0 * end))
-    return where(far, size * series, q.made(stablehlo.zeta(s.ir, where(far, 2.0, q).ir)))
+    return where(far, size * series, q.new(stablehlo.zeta(s.ir, where(far, 2.0, q).ir)))
 
 
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
@@ -216,7 +218,7 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     >>> lax.polygamma(np.array(1.0), np.array(2.0))
     Array(0.64493406, dtype=float32)
     """
-    return applied(polygamma_p, m, x)
+    return apply(polygamma_p, m, x)
 
 
 polygamma_p = binary(
@@ -226,7 +228,7 @@ polygamma_p = binary(
         no_derivative("polygamma", "m"),
         lambda t, ans, m, x: mul(t, polygamma(add(m, scalar(1, m)), x)),
     ),
-    lower=lowered(polygamma_formula),
+    lower=lower_formula(polygamma_formula),
 )
 
 
@@ -238,7 +240,7 @@ def zeta(x: ArrayLike, q: Any) -> Array:
     >>> lax.zeta(np.array(2.0), np.array(1.0))
     Array(1.644934, dtype=float32)
     """
-    return applied(zeta_p, x, q)
+    return apply(zeta_p, x, q)
 
 
 zeta_p = binary(
@@ -248,7 +250,7 @@ zeta_p = binary(
         no_derivative("zeta", "x"),
         lambda t, ans, x, q: mul(t, mul(neg(x), zeta(add(x, scalar(1, x)), q))),
     ),
-    lower=lowered(zeta_formula),
+    lower=lower_formula(zeta_formula),
 )
 
 
@@ -341,7 +343,7 @@ def bessel_i0e_formula(x: Term) -> Term:
     size = abs(x)
     near = chebyshev(where(size <= 8.0, size, 8.0) * 0.25 - 1.0, _I0_NEAR)
     # The function is convex, so above its tangent at 0, where it is exactly 1.
-    near = x.made(stablehlo.maximum(near.ir, (1.0 - size).ir))
+    near = x.new(stablehlo.maximum(near.ir, (1.0 - size).ir))
     large = where(size > 8.0, size, 8.0)
     far = chebyshev(16.0 / large - 1.0, _I0_FAR) / large.sqrt()
     return where(size <= 8.0, near, where(x.is_nan(), x, far))
@@ -355,7 +357,7 @@ bessel_i0e_p = kernel(
 
 
 def bessel_difference_formula(x: Term) -> Term:
-    """exp(-|x|) (I0(|x|) - I1(|x|)), of which the terms cancel for large x."""
+    """exp(-|x|) (I0(|x|) - I1(|x|)); the terms cancel for large x."""
     size = abs(x)
     small = where(size <= 8.0, size, 8.0)
     weight = small * 0.5 + 1.0
@@ -379,14 +381,14 @@ def bessel_i0_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(t, bessel_i1_p.bind(x))
 
 
-def grown(x: Term, scaled: Term) -> Term:
-    """exp(|x|) scaled, where the exponential may overflow and the product not."""
+def unscaled(x: Term, scaled: Term) -> Term:
+    """exp(|x|) scaled, where only the exponential may overflow."""
     size = abs(x)
     large = size > 80.0
     return where(large, size - 8.0, size).exp() * where(large, scaled * math.exp(8.0), scaled)
 
 
-bessel_i0_p = kernel("bessel_i0", lambda x: grown(x, bessel_i0e_formula(x)), bessel_i0_jvp)
+bessel_i0_p = kernel("bessel_i0", lambda x: unscaled(x, bessel_i0e_formula(x)), bessel_i0_jvp)
 
 
 def bessel_i1e(x: ArrayLike) -> Array:
@@ -415,7 +417,7 @@ bessel_i1e_p = kernel("bessel_i1e", bessel_i1e_formula, bessel_i1e_jvp)
 
 
 def bessel_i1_formula(x: Term) -> Term:
-    return grown(x, bessel_i1e_formula(x))
+    return unscaled(x, bessel_i1e_formula(x))
 
 
 def bessel_i1_jvp(t: Any, ans: Any, x: Any) -> Any:
@@ -431,7 +433,7 @@ bessel_i1_p = kernel("bessel_i1", bessel_i1_formula, bessel_i1_jvp)
 
 
 def bessel_quotient(x: Any, order: int, scaled: bool) -> Any:
-    """I_n(x) / x^n, times exp(-|x|) if it is `scaled`; its derivative is x times the next one."""
+    """I_n(x) / x^n, times exp(-|x|) if `scaled`; its derivative is x times the next one."""
     return bessel_quotient_p.bind(x, order=order, scaled=scaled)
 
 
@@ -464,9 +466,9 @@ def bessel_quotient_lower(context: Any, x: Any, *, order: int, scaled: bool) -> 
             high = high / far
         if scaled:
             return where(size <= 8.0, series * (-near).exp(), high)
-        return where(size <= 8.0, series, grown(far, high))
+        return where(size <= 8.0, series, unscaled(far, high))
 
-    return lowered(formula)(context, x)
+    return lower_formula(formula)(context, x)
 
 
 bessel_quotient_p = floating(

@@ -23,19 +23,17 @@ from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
 
-def replaced(places: Any, value: float, x: Any) -> Any:
+def replace_where(places: Any, value: float, x: Any) -> Any:
     """`x`, with a number where the boolean `places` holds."""
     return select(places, broadcast_in_dim(scalar(value, x), type_of(x).shape, ()), x)
 
 
 def share(x: Any, y: Any, scale: float) -> Any:
-    """The share of x in the sum of exponentials: the derivative of its logarithm in x.
-
-    Two infinities of one sign share equally.
-    """
+    """The share of x in the sum of exponentials, the derivative of its logarithm in x. Two
+    infinities of one sign share equally."""
     difference = sub(x, y)
     alike = bitwise_and(eq(x, y), ne(difference, difference))
-    difference = replaced(alike, 0, difference)
+    difference = replace_where(alike, 0, difference)
     if scale != 1:
         difference = mul(difference, scalar(scale, difference))
     return logistic(difference)
@@ -45,7 +43,7 @@ def log_of_sum(scale: float) -> Callable[[Term, Term], Term]:
     """log(exp(scale x) + exp(scale y)) / scale, from the larger operand and the difference."""
 
     def formula(x: Term, y: Term) -> Term:
-        larger = x.made(stablehlo.maximum(x.ir, y.ir))
+        larger = x.new(stablehlo.maximum(x.ir, y.ir))
         # Two infinities of one sign have no difference.
         distance = where(x.equals(y), 0.0, abs(x - y))
         tail = log1p((-distance if scale == 1 else distance * -scale).exp())

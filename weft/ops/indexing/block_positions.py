@@ -9,14 +9,14 @@ from weft.runtime import stablehlo
 
 
 def moving(shape: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
-    """Returns the dimensions in which a block has room to move."""
+    """The dimensions in which a block has room to move."""
     return tuple(d for d, (n, s) in enumerate(zip(shape, sizes, strict=True)) if s < n)
 
 
-def moved_inside(
+def clamp_positions(
     starts: Sequence[Any], shape: Sequence[int], sizes: Sequence[int], dtype: Any
 ) -> list[Any]:
-    """The positions at which the block is inside the array."""
+    """The positions, clamped so that the block is inside the array."""
     first = stablehlo.constant(0, (), dtype)
     return [
         stablehlo.clamp(first, start, stablehlo.constant(length - size, (), dtype))
@@ -32,7 +32,7 @@ def write_block(
     shape: Sequence[int],
     sizes: Sequence[int],
 ) -> Any:
-    """The operand, of a shape, with a block of given sizes written at positions inside of it."""
+    """The operand with a block of the given sizes written at positions inside it."""
     devices = context.module.devices_to_split_over()
     # XLA's partitioner does not compile an update of more than a device has of the array. Where the
     # update is whole as well, it takes the shape of the one for that of the other.

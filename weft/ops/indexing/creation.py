@@ -96,7 +96,7 @@ def full(
 
 
 def _lengths(operation: str, shape: Sequence[int] | int) -> tuple[int, ...]:
-    """Returns the shape as Python integers. Raises ShapeError for a negative length."""
+    """The shape as Python integers. Raises ShapeError for a negative length."""
     found = (shape,) if isinstance(shape, int) else integers_of(shape, operation, "shape")
     if any(length < 0 for length in found):
         message, got = f"{operation}: a length is negative", f"shape {found}"
@@ -149,8 +149,8 @@ def full_like(
 
 
 def place_of(x: Any, made: Any) -> Any:
-    """Where an array like `x` of the same shape is put: the place that `x` is committed to, or the
-    sharding of a type. None for traced values, and for a new array of another shape."""
+    """The place of a new array like `x`: its committed place, or a type's sharding. None for traced
+    values and for another shape."""
     if type(made) is not Array or isinstance(x, Tracer) or made.shape != getattr(x, "shape", ()):
         return None
     if type(x) is Array:
@@ -245,10 +245,9 @@ iota_p = primitive(
 
 
 def index_vector(values: Sequence[int]) -> Any:
-    """Returns an int32 array of the given integers.
+    """An int32 array of the given integers, a parameter of its equation.
 
-    They are a parameter of the equation, not an array that the jaxpr closes over: rules, which
-    cannot add inputs, list the positions of a fixed permutation with it.
+    Rules list the positions of a fixed permutation with it, because they cannot add inputs.
     """
     return index_vector_p.bind(values=tuple(values))
 

@@ -24,7 +24,7 @@ from weft.ops.declare import linear_primitive, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
-from weft.ops.indexing.block_positions import moved_inside, moving, write_block
+from weft.ops.indexing.block_positions import clamp_positions, moving, write_block
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather, gather_vmap
 from weft.ops.indexing.scatter import ScatterDimensionNumbers, scatter_p, scatter_vmap
 from weft.ops.indexing.slicing import slice_in_dim
@@ -48,7 +48,7 @@ def _positions(
     start_indices: Any,
     allow_negative_indices: bool | Sequence[bool],
 ) -> list[Any]:
-    """Returns a position per dimension; negative ones count from the end where allowed."""
+    """A position per dimension; negative ones count from the end where allowed."""
     listed = isinstance(start_indices, (tuple, list))
     starts = list(start_indices) if listed else _elements(operation, start_indices)
     if len(starts) != len(shape):
@@ -75,7 +75,7 @@ def _elements(operation: str, indices: Any) -> list[Any]:
 
 
 def _position(start: Any, length: int, allow_negative: bool) -> Any:
-    """Returns a position counted from the front, as a scalar of an integer dtype."""
+    """A position counted from the front, as an integer scalar."""
     if isinstance(start, (int, np.integer)) and not isinstance(start, bool):
         start = int(start)
         start = start + length if start < 0 and allow_negative else start
@@ -90,7 +90,7 @@ def _position(start: Any, length: int, allow_negative: bool) -> Any:
 
 
 def _wrapped(indices: Any, length: int) -> Any:
-    """Returns an array of indices counted from the front."""
+    """An array of indices counted from the front."""
     dtype = type_of(indices).dtype
     if dtype.kind != "i":
         return indices
@@ -108,7 +108,7 @@ def _check_positions(operation: str, starts: Sequence[ArrayType]) -> None:
 
 
 def _common_dtype(types: Sequence[ArrayType]) -> Any:
-    """Returns a signed dtype that holds positions of all the given types."""
+    """A signed dtype that holds positions of all the given types."""
     wide = any(t.dtype.itemsize == 8 or t.dtype == dtypes.uint32 for t in types)
     return dtypes.int64 if wide else dtypes.int32
 
@@ -120,17 +120,17 @@ def _stored_positions(
     shape: Sequence[int],
     sizes: Sequence[int],
 ) -> list[Any]:
-    """Converts the positions of a block to one dtype that holds them all, as XLA requires. Over
-    several devices they are moved inside the array: XLA's partitioner drops a block that is not."""
+    """Converts the positions of a block to one dtype that holds them all, as XLA requires. On
+    several devices also clamps them: XLA's partitioner drops a block that reaches outside."""
     dtype = _common_dtype(types)
     positions = [stablehlo.convert(start, dtype) for start in starts]
     if context.module.devices_to_split_over() <= 1:
         return positions
-    return moved_inside(positions, shape, sizes, dtype)
+    return clamp_positions(positions, shape, sizes, dtype)
 
 
 def _index_vectors(axis: AxisData, starts: Sequence[Any], dims: Dims, moving: Sequence[int]) -> Any:
-    """Returns the positions in `moving` as index vectors, one for each mapped element."""
+    """The positions in `moving` as index vectors, one per mapped element."""
     dtype = _common_dtype([type_of(starts[d]) for d in moving])
     columns = [
         expand_dims(move_dim(convert_element_type(starts[d], dtype), dims[d], 0, axis.size), (1,))
@@ -229,7 +229,7 @@ def dynamic_slice_lower(
 def _window(
     shape: Sequence[int], starts: Sequence[np.ndarray[Any, Any]], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Returns a NumPy index of the block at `starts`, moved inside the array."""
+    """A NumPy index of the block at `starts`, clamped to the array."""
     window = []
     for length, start, size in zip(shape, starts, sizes, strict=True):
         first = min(max(int(start), 0), length - size)

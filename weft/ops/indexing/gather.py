@@ -150,7 +150,7 @@ def gather(
 
 
 def canonical_numbers(numbers: Any, kind: type[N], operation: str) -> N:
-    """Returns dimension numbers as tuples of Python integers. Raises WeftTypeError for others."""
+    """Dimension numbers as tuples of Python integers. Raises WeftTypeError for others."""
     if not isinstance(numbers, kind):
         message = f"{operation}: dimension_numbers is a {kind.__name__}"
         raise invalid_type(message, operation, "dimension_numbers", numbers, kind.__name__)
@@ -167,7 +167,7 @@ def _hashable_fill(value: Any) -> Any:
 
 
 def increasing(axes: Ints, limit: int) -> bool:
-    """Returns whether axes are within 0 and limit - 1, and in increasing order."""
+    """Whether axes are increasing and within 0 and limit - 1."""
     return all(0 <= a < limit for a in axes) and all(
         a < b for a, b in zip(axes, axes[1:], strict=False)
     )
@@ -191,9 +191,9 @@ def check_index_dtype(operation: str, indices: ArrayType) -> None:
 def check_block_numbers(
     operand: ArrayType, indices: ArrayType, numbers: Sequence[Ints]
 ) -> str | None:
-    """Returns the fault of the dimension numbers that gather and scatter share, or None.
+    """The fault of the dimension numbers that gather and scatter share, or None.
 
-    These are all but the first, which are of the gather's result or of the scatter's updates.
+    Not checked are the first ones, of the gather's result or of the scatter's updates.
     """
     _, dropped, index_map, batching, indices_batching = numbers
     vectors = indices.ndim - 1
@@ -272,7 +272,7 @@ def gather_jvp(
 
 
 def shifted(axes: Ints) -> Ints:
-    """Returns dimensions counted with one more in front."""
+    """Dimensions counted with one more in front."""
     return tuple(a + 1 for a in axes)
 
 
@@ -323,7 +323,7 @@ def gather_vmap(
 def stored_dimensions(
     numbers: GatherDimensionNumbers, index_vector_dim: int
 ) -> stablehlo.GatherDimensions:
-    """Returns the dimension numbers in StableHLO's form."""
+    """The dimension numbers in StableHLO's form."""
     return stablehlo.GatherDimensions(
         offset_dims=numbers.offset_dims,
         collapsed_slice_dims=numbers.collapsed_slice_dims,
@@ -335,17 +335,17 @@ def stored_dimensions(
 
 
 def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
-    """Returns the indices in a dtype that can hold every position of an array, and that dtype."""
+    """The indices in a dtype that holds every position of an array, and that dtype."""
     if type.dtype.itemsize >= 4:
         return indices, type.dtype
     return stablehlo.convert(indices, np.int32), np.dtype(np.int32)
 
 
 def scattered_indices(context: Any, indices: Any, types: Sequence[ArrayType]) -> tuple[Any, Any]:
-    """Returns the indices of a scatter as `widened_indices` does, over several devices in 32 bits.
+    """The indices of a scatter as `widened_indices`, in 32 bits over several devices.
 
-    XLA's partitioner ends the process at a scatter of one row by an index of 64 bits. An index out
-    of bounds stays one. The types are those of the operand and the indices.
+    XLA's partitioner ends the process at a scatter of one row by a 64-bit index. An index out of
+    bounds stays one. The types are those of operand and indices.
     """
     operand, type = types
     longest, most = max(operand.shape, default=0), np.iinfo(np.int32).max
@@ -362,7 +362,7 @@ def scattered_indices(context: Any, indices: Any, types: Sequence[ArrayType]) ->
 def last_starts(
     shape: Ints, sizes: Sequence[int], index_map: Sequence[int], dtype: Any
 ) -> np.ndarray[Any, Any]:
-    """Returns for each element of an index vector the last position of a block inside."""
+    """For each element of an index vector the last position of a block inside."""
     return np.asarray([shape[d] - sizes[d] for d in index_map], dtype)
 
 
@@ -406,7 +406,7 @@ def gather_lower(
 
 
 def _blocks_inside(indices: Any, shape: Ints, last: Any, dtype: Any) -> Any:
-    """Returns for each index vector whether its block is inside the array."""
+    """For each index vector, whether its block is inside the array."""
     bound = stablehlo.broadcast_in_dim(stablehlo.constant(last), shape, (len(shape) - 1,))
     inside = stablehlo.compare(indices, bound, "LE")
     if dtype.kind == "i":
@@ -416,8 +416,8 @@ def _blocks_inside(indices: Any, shape: Ints, last: Any, dtype: Any) -> Any:
 
 
 def gather_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
-    """Within a block a result walks along the operand; from block to block it jumps, within a
-    dimension where the positions are numbers, and anywhere where they are vectors."""
+    """A block is read along the operand. From block to block the read jumps within a dimension for
+    scalar positions, and anywhere for index vectors."""
     operand, indices = (x.type for x in eqn.inputs)
     numbers = eqn.params["dimension_numbers"]
     dropped = {*numbers.collapsed_slice_dims, *numbers.operand_batching_dims}
@@ -444,7 +444,7 @@ def gather_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner)
 
 
 def default_fill(dtype: Any) -> Any:
-    """Returns the value that mode "fill" writes: as conspicuous a one as the dtype allows."""
+    """The value that mode "fill" writes: NaN, or the most conspicuous one of the dtype."""
     if dtype in dtypes.INTEGER:
         return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
     return math.nan if dtype in dtypes.INEXACT else True

@@ -31,7 +31,7 @@ from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.flops import real_flops
-from weft.ops.indexing.block_positions import moved_inside, write_block
+from weft.ops.indexing.block_positions import clamp_positions, write_block
 from weft.ops.indexing.creation import full, iota
 from weft.ops.indexing.gather import (
     GatherDimensionNumbers,
@@ -189,7 +189,7 @@ def _combining(kind: Primitive, summary: str, shown: str) -> Callable[..., Array
 def window_sizes(
     operand_shape: Sequence[int], updates_shape: Sequence[int], numbers: ScatterDimensionNumbers
 ) -> tuple[int, ...]:
-    """Returns the lengths of a block in every dimension of the operand."""
+    """The lengths of a block in every dimension of the operand."""
     lengths = iter([updates_shape[d] for d in numbers.update_window_dims])
     lacking = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     return tuple(1 if d in lacking else next(lengths) for d in range(len(operand_shape)))
@@ -234,7 +234,7 @@ def scatter_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]
 def _wrong_numbers(
     operand: ArrayType, indices: ArrayType, updates: ArrayType, numbers: ScatterDimensionNumbers
 ) -> str | None:
-    """Returns the fault of the dimension numbers of a scatter, or None."""
+    """The fault of a scatter's dimension numbers, or None."""
     wrong = check_block_numbers(operand, indices, numbers)
     if wrong is not None:
         return wrong
@@ -260,7 +260,7 @@ def _wrong_numbers(
 
 
 def scatter_vmap(kind: Primitive) -> Callable[..., tuple[Any, int]]:
-    """The vmap rule of a scatter, which gets one more window or batching dimension."""
+    """The vmap rule of a scatter: one more window or batching dimension."""
 
     def vmap(
         axis: AxisData,
@@ -365,14 +365,14 @@ def _one_block(
     dtype: Any,
     drops: bool,
 ) -> Any:
-    """The operand with one block combined at positions in a dtype; one that `drops` changes nothing
-    where it is not inside.
+    """The operand with one block combined at positions in a dtype; with `drops`, a block outside
+    changes nothing.
 
-    XLA makes the same of a scatter of one block, but adds the position to that of a slice that the
-    operand is of before it looks whether it is inside (`docs/compiler_faults.md`).
+    XLA rewrites a scatter of one block so too, but adds the start of a slice that made the operand
+    before it checks the bounds (`docs/compiler_faults.md`).
     """
     sizes = block.type.shape
-    inside = moved_inside(starts, of.shape, sizes, dtype)
+    inside = clamp_positions(starts, of.shape, sizes, dtype)
     old = stablehlo.dynamic_slice(operand, inside, sizes)
     new = combine(old, block)
     if drops:
@@ -385,10 +385,10 @@ def _one_block(
 def whole_updates(
     context: Any, updates: Any, shape: tuple[int, ...], numbers: ScatterDimensionNumbers
 ) -> Any:
-    """The updates, with each scatter dimension that the devices do not divide whole on every one.
+    """The updates, with each scatter dimension that the devices do not divide kept whole.
 
-    XLA's partitioner pads such a dimension where it splits it over some axes of a mesh, and then
-    applies what lies in the padding to the first position (`docs/compiler_faults.md`).
+    XLA's partitioner pads such a dimension over some mesh axes, and applies the padding to the
+    first position (`docs/compiler_faults.md`).
     """
     manual = context.module.manual
     if manual is not None and manual.has_all_axes:
@@ -402,7 +402,7 @@ def whole_updates(
     return context.module.with_whole(updates, uneven) if uneven else updates
 
 
-def _declared(
+def _declare(
     name: str,
     combine: Callable[[Any, Any], Any],
     jvp: Callable[[Primitive], Rule],
@@ -411,8 +411,8 @@ def _declared(
     rounds: bool = True,
     **facts: Any,
 ) -> Primitive:
-    """A scatter; `jvp` makes its rule from the primitive. Where updates may meet in an element, a
-    combination that `rounds` is computed in a wider dtype."""
+    """A scatter; `jvp` makes its rule from the primitive. A combination that `rounds` is computed
+    in a wider dtype where updates may meet."""
     made = Primitive(name)
     lower = scatter_lower(combine)
     wide = in_accumulator(lower)
@@ -452,7 +452,7 @@ def gather_at(
     fill_value: Any = 0,
     **flags: Any,
 ) -> Any:
-    """Returns an array's elements where a scatter writes, `fill_value` for dropped updates."""
+    """The elements where a scatter writes, `fill_value` for dropped updates."""
     numbers = GatherDimensionNumbers(*dimension_numbers)
     sizes = window_sizes(type_of(x).shape, updates_shape, dimension_numbers)
     return gather(x, indices, numbers, sizes, fill_value=fill_value, **flags)
@@ -496,7 +496,7 @@ def signed_scatter_transpose(negative: bool) -> Callable[..., list[Any]]:
     return transpose
 
 
-scatter_add_p = _declared(
+scatter_add_p = _declare(
     "scatter_add",
     stablehlo.add,
     linear_scatter_jvp,
@@ -508,7 +508,7 @@ scatter_add_p = _declared(
 scatter_add = _combining(
     scatter_add_p, "The operand with updates added at the listed positions.", "[41.,  2.,  3.]"
 )
-scatter_sub_p = _declared(
+scatter_sub_p = _declare(
     "scatter_sub",
     stablehlo.subtract,
     linear_scatter_jvp,
@@ -552,9 +552,9 @@ def scatter_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, 
 def scatter_winners(
     of: tuple[int, ...], indices: Any, shape: tuple[int, ...], **params: Any
 ) -> tuple[Any, Any, Any]:
-    """Returns for each element of the operand (of shape `of`) the number of the update that stays,
-    counted from 1, and 0 for none; for each update (in `shape`) the number of the one that stays in
-    its place, and whether that is itself."""
+    """For each element of the operand (of shape `of`) the number of the update that stays, from 1,
+    or 0; for each update (in `shape`) the number that stays in its place, and whether it is its
+    own."""
     numbers = reshape(add(iota(np.int32, prod(shape)), np.int32(1)), shape)
     winners = scatter_p.bind(full(of, 0, np.int32), indices, numbers, **params)
     stays = gather_at(winners, indices, shape, **params)
@@ -577,7 +577,7 @@ def scatter_transpose(
     return [ct_operand, None, ct_updates]
 
 
-scatter_p = _declared(
+scatter_p = _declare(
     "scatter",
     lambda old, new: new,
     lambda made: scatter_jvp,
@@ -614,7 +614,7 @@ def scatter_mul_jvp(primals: Values, tangents: Values, **params: Any) -> tuple[A
     return out, tangent
 
 
-scatter_mul_p: Primitive = _declared(
+scatter_mul_p: Primitive = _declare(
     "scatter_mul",
     stablehlo.multiply,
     lambda made: scatter_mul_jvp,
@@ -637,7 +637,7 @@ scatter_mul = _combining(
 
 
 def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
-    """The jvp rule of scatter_min and scatter_max: values that win share equally."""
+    """The jvp rule of scatter_min and scatter_max: winners share equally."""
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> tuple[Any, Any]:
         operand, indices, updates = primals
@@ -664,7 +664,7 @@ def extremum_jvp(kind: Primitive) -> Callable[..., tuple[Any, Any]]:
     return jvp
 
 
-scatter_min_p = _declared(
+scatter_min_p = _declare(
     "scatter_min",
     stablehlo.minimum,
     extremum_jvp,
@@ -674,7 +674,7 @@ scatter_min_p = _declared(
     updates=2,
     flops=_of_updates,
 )
-scatter_max_p = _declared(
+scatter_max_p = _declare(
     "scatter_max",
     stablehlo.maximum,
     extremum_jvp,

@@ -240,8 +240,8 @@ def pad_vmap(
 
 
 def elements_left(size: int, low: int, high: int, inner: int) -> tuple[int, int, int, int]:
-    """The length of a padded dimension, the first element that is not cut off, the first one after
-    those that are left, and where the first one comes; zeros where none is left."""
+    """Of a padded dimension its length, the first element kept, the end of those kept, and the
+    place of the first one; zeros where none is kept."""
     step = inner + 1
     length = low + size + max(0, size - 1) * inner + high
     first = max(0, -(low // step))
@@ -250,10 +250,10 @@ def elements_left(size: int, low: int, high: int, inner: int) -> tuple[int, int,
 
 
 def pad_lower(context: Any, x: Any, value: Any, *, padding_config: Config) -> Any:
-    """Cuts off by a slice before it pads, in place of padding with negative edges.
+    """Slices before it pads, instead of padding with negative edges.
 
-    At these XLA's partitioner ends the process (with interior padding), and takes two pads of one
-    array for the same whose results have blocks of equal length.
+    At these XLA's partitioner ends the process (with interior padding), or takes two pads of one
+    array with equally long blocks for the same.
     """
     shape = context.in_types[0].shape
     if any(low < 0 or high < 0 for low, high, _ in padding_config):

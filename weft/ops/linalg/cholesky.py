@@ -23,7 +23,7 @@ from weft.ops.linalg.matrices import (
     lapack_call,
     matmul,
     matrix_primitive,
-    of_failed,
+    nan_where_failed,
     on_diagonal,
     triangle,
 )
@@ -91,7 +91,7 @@ def cholesky_lower(context: Any, x: Any) -> Any:
     if context.platform in ("cpu", "cuda"):
         result = (of.shape[-2:], of.dtype)
         factor, info = lapack_call(context, "potrf", [x], [result, INFO], uplo="L")
-        factor = of_failed(info, factor)
+        factor = nan_where_failed(info, factor)
     else:
         factor = stablehlo.cholesky(x, lower=True)
     return kept_triangle(factor, lower=True)  # the other one still holds elements of x

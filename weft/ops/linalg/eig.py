@@ -30,13 +30,13 @@ from weft.ops.linalg.matrices import (
     check_matrix,
     conjugate,
     diagonal,
+    factor_types,
     lapack_call,
-    made_of,
     matmul,
     matrix_primitive,
+    nan_where_failed,
+    no_algorithm,
     no_derivative,
-    no_such_way,
-    of_failed,
     scaled_columns,
 )
 from weft.ops.linalg.qr import refuse_magma
@@ -99,7 +99,7 @@ def eig(
     )
     if implementation not in (None, EigImplementation.LAPACK):
         wanted = "implementation=None or EigImplementation.LAPACK"
-        raise no_such_way("eig", f"implementation={implementation!r}", wanted)
+        raise no_algorithm("eig", f"implementation={implementation!r}", wanted)
     refuse_magma("eig", use_magma)
     found: list[Any] = eig_p.bind(
         x,
@@ -113,7 +113,7 @@ def eig(
 def eig_type(x: ArrayType, *, left: bool, right: bool, vector_derivatives: bool) -> list[ArrayType]:
     check_matrix("eig", x, square=True)
     dtype = dtypes.to_complex(x.dtype)
-    return made_of(x, (x.shape[:-1], dtype), *[(x.shape, dtype)] * (left + right))
+    return factor_types(x, (x.shape[:-1], dtype), *[(x.shape, dtype)] * (left + right))
 
 
 def eig_jvp(
@@ -149,10 +149,9 @@ def eig_jvp(
 
 
 def vector_tangents(v: Any, w: Any, turned: Any) -> Any:
-    """The tangents of eigenvectors, from that of the matrix in their basis.
+    """The tangents of eigenvectors, from the matrix's tangent in their basis.
 
-    The free multiple of each vector is chosen so that the norm stays one and the largest element
-    real.
+    The free multiple of each vector keeps the norm one and the largest element real.
     """
     moved = matmul(v, mul(turned, inverse_differences(w)))
     longer = real(column_sums(mul(conjugate(v), moved)))
@@ -168,7 +167,7 @@ def column_sums(x: Any) -> Any:
 
 
 def largest_of_columns(x: Any) -> Any:
-    """Whether an element is the (first) largest in magnitude of its column."""
+    """Whether an element is the first largest in magnitude of its column."""
     aval = type_of(x)
     found = argmax(abs_(x), aval.ndim - 2, np.int32)
     return eq(broadcasted_iota(np.int32, aval.shape, aval.ndim - 2), along_columns(found, aval))
@@ -189,7 +188,7 @@ def eig_lower(
     *parts, vl, vr, info = lapack_call(context, "geev", [x], [*values, *vectors, INFO], {}, **sides)
     eigenvalues = stablehlo.complex_(*parts) if is_real else parts[0]
     wanted = [eigenvalues, *([vl] if left else []), *([vr] if right else [])]
-    return [of_failed(info, value) for value in wanted]
+    return [nan_where_failed(info, value) for value in wanted]
 
 
 eig_p = matrix_primitive(

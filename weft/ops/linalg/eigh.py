@@ -34,13 +34,13 @@ from weft.ops.linalg.matrices import (
     adjoint,
     check_matrix,
     diagonal,
+    factor_types,
     identity,
     lapack_call,
-    made_of,
     matmul,
     matrix_primitive,
-    no_such_way,
-    of_failed,
+    nan_where_failed,
+    no_algorithm,
     on_diagonal,
     part,
     triangle,
@@ -105,7 +105,7 @@ def eigh(
     )
     if implementation not in (None, EighImplementation.QR):
         wanted = "implementation=None or EighImplementation.QR"
-        raise no_such_way("eigh", f"implementation={implementation!r}", wanted)
+        raise no_algorithm("eigh", f"implementation={implementation!r}", wanted)
     check_matrix("eigh", type_of(x), square=True)
     chosen = index_range("eigh", subset_by_index, type_of(x).shape[-1])
     whole = bool(symmetrize_input)
@@ -131,15 +131,15 @@ def index_range(operation: str, given: Any, count: int) -> tuple[int, int] | Non
 
 def eigh_type(x: ArrayType, *, lower: bool, hermitian: bool) -> list[ArrayType]:
     check_matrix("eigh", x, square=True)
-    return made_of(x, (x.shape, x.dtype), (x.shape[:-1], dtypes.to_real(x.dtype)))
+    return factor_types(x, (x.shape, x.dtype), (x.shape[:-1], dtypes.to_real(x.dtype)))
 
 
 def eigh_jvp(
     primals: Values, tangents: Values, *, lower: bool, hermitian: bool
 ) -> tuple[list[Any], list[Any]]:
-    """In the basis of the eigenvectors dx has the eigenvalues' tangents as its diagonal; off it,
-    divided by the differences of eigenvalues, it is v^H dv. `hermitian` says that the operand was
-    made Hermitian, and so is its tangent; otherwise only one triangle of that counts."""
+    """In the eigenbasis the diagonal of dx is the eigenvalues' tangent; off it, dx over the
+    differences of eigenvalues is v^H dv. `hermitian` says that operand and tangent are Hermitian;
+    otherwise one triangle counts."""
     v, w = outs = adapted_eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
     turned = _in_basis(v, tangents[0], lower, hermitian)
     inside = within_blocks(w)
@@ -164,7 +164,7 @@ def eigh_lower(context: Any, x: Any, *, lower: bool, hermitian: bool) -> list[An
     results = [(v.shape[-2:], v.dtype), (w.shape[-1:], w.dtype), INFO]
     uplo = "L" if lower else "U"
     *found, info = lapack_call(context, routine, [x], results, mode="V", uplo=uplo)
-    return [of_failed(info, value) for value in found]
+    return [nan_where_failed(info, value) for value in found]
 
 
 eigh_p = matrix_primitive(
@@ -183,12 +183,12 @@ eigh_p = matrix_primitive(
 def adapted_jvp(
     primals: Values, tangents: Values, *, lower: bool, hermitian: bool
 ) -> tuple[list[Any], list[Any]]:
-    """The derivative of eigh in one direction, for functions that do not depend on which basis the
-    eigenvectors of equal eigenvalues are.
+    """The derivative of eigh in one direction, for functions that do not depend on the basis of
+    equal eigenvalues.
 
-    The basis in which that direction is diagonal (T. Kato, Perturbation Theory for Linear
-    Operators, 1966, II.2) has no first-order mixing, by which 0 / 0 would stand in the derivative,
-    and the tangents of the eigenvalues are those that they have in this direction.
+    In the basis that makes the direction diagonal (T. Kato, Perturbation Theory for Linear
+    Operators, 1966, II.2), there is no first-order mixing and so no 0 / 0, and the eigenvalues have
+    their tangents in this direction.
     """
     v, w = adapted_eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
     turned = _in_basis(v, tangents[0], lower, hermitian)
@@ -201,8 +201,8 @@ def adapted_jvp(
 def adapted_linearize(
     primals: Values, tangents: Values, *, lower: bool, hermitian: bool
 ) -> tuple[list[Any], list[Any]]:
-    """The derivative in all directions at once, for which no basis is right where eigenvalues are
-    equal: it is not finite there, also times 0."""
+    """The derivative in all directions. No basis fits where eigenvalues are equal: there it is not
+    finite, even times 0."""
     v, w = outs = adapted_eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
     turned = _in_basis(v, tangents[0], lower, hermitian)
     inside, inverse = within_blocks(w), inverse_differences(w)
@@ -218,8 +218,7 @@ rules.linearize.register(adapted_eigh_p, adapted_linearize)
 
 
 def block_numbers(w: Any) -> Any:
-    """For each of the rising eigenvalues, how many are below that it is not equal to, but for
-    rounding."""
+    """For each of the rising eigenvalues, the number of those below that differ beyond rounding."""
     of = type_of(w)
     n = of.shape[-1]
     if n < 2:
@@ -234,13 +233,13 @@ def block_numbers(w: Any) -> Any:
 
 
 def within_blocks(w: Any) -> Any:
-    """Whether the eigenvalues i and j are two equal ones, but for rounding."""
-    columns, rows = both_ways(block_numbers(stop_gradient(w)))
+    """Whether i and j are two eigenvalues that are equal but for rounding."""
+    columns, rows = rows_and_columns(block_numbers(stop_gradient(w)))
     return bitwise_and(eq(columns, rows), bitwise_not(on_diagonal(type_of(rows))))
 
 
 def undefined(x: Any) -> Any:
-    """NaN where x is not 0, as a linear function: what has no derivative times what is nothing."""
+    """NaN where x is not 0, as a linear function: no derivative, times 0."""
     return undefined_p.bind(x)
 
 
@@ -271,12 +270,12 @@ def block_basis(turned: Any, w: Any) -> Any:
     step = mul(bound, scalar(4 * of.shape[-1], bound))
     ends = broadcast_in_dim(step, of.shape, tuple(range(of.ndim - 1)))
     diagonals = add(real_diagonal(turned), mul(numbers, ends))
-    columns = convert_element_type(both_ways(diagonals)[0], type_of(turned).dtype)
+    columns = convert_element_type(rows_and_columns(diagonals)[0], type_of(turned).dtype)
     return block_basis_p.bind(select(on_diagonal(type_of(turned)), columns, kept))
 
 
 def block_basis_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
-    """Where there are blocks, the basis depends on more than the first derivative."""
+    """In blocks, the basis depends on more than the first derivative."""
     out = block_basis_p.bind(*primals)
     nothing = zeros_like_array(tangents[0])
     off = select(on_diagonal(type_of(nothing)), nothing, tangents[0])
@@ -306,7 +305,7 @@ def block_basis_lower(context: Any, x: Any) -> Any:
 
 block_basis_p = matrix_primitive(
     "block_basis",
-    type_rule=lambda x: made_of(x, (x.shape, x.dtype))[0],
+    type_rule=lambda x: factor_types(x, (x.shape, x.dtype))[0],
     jvp=block_basis_jvp,
     lower=block_basis_lower,
 )
@@ -333,8 +332,8 @@ def times_real(x: Any, factor: Any) -> Any:
 
 
 def inverse_differences(w: Any, without: Any = None) -> Any:
-    """The matrices of 1 / (w[j] - w[i]), with zeros on the diagonal and `without` some places."""
-    columns, rows = both_ways(w)
+    """The matrices of 1 / (w[j] - w[i]), with zeros on the diagonal and at `without`."""
+    columns, rows = rows_and_columns(w)
     on = on_diagonal(type_of(rows))
     if without is not None:
         on = bitwise_or(on, without)
@@ -343,7 +342,7 @@ def inverse_differences(w: Any, without: Any = None) -> Any:
     return select(on, zeros_like_array(rows), div(scalar(1, apart), apart))
 
 
-def both_ways(w: Any) -> tuple[Any, Any]:
+def rows_and_columns(w: Any) -> tuple[Any, Any]:
     """The matrices of w[j] and of w[i] in row i and column j."""
     aval = type_of(w)
     shape, batch = (*aval.shape, aval.shape[-1]), tuple(range(aval.ndim - 1))

@@ -19,8 +19,8 @@ from weft.ops.indexing.creation import full_like
 from weft.ops.linalg.matrices import (
     INFO,
     check_matrix,
+    factor_types,
     lapack_call,
-    made_of,
     matmul,
     matrix_primitive,
     on_diagonal,
@@ -61,12 +61,12 @@ def lu_type(x: ArrayType) -> list[ArrayType]:
     check_matrix("lu", x)
     *batch, m, n = x.shape
     pivots, permutation = ((*batch, min(m, n)), dtypes.int32), ((*batch, m), dtypes.int32)
-    return made_of(x, (x.shape, x.dtype), pivots, permutation)
+    return factor_types(x, (x.shape, x.dtype), pivots, permutation)
 
 
 def lu_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
-    """With the square parts first: inverse(L) dx inverse(U) has inverse(L) dL strictly below the
-    diagonal, and dU inverse(U) on and above it."""
+    """Of the square parts, inverse(L) dx inverse(U) has inverse(L) dL strictly below the diagonal,
+    and dU inverse(U) on and above it."""
     packed, pivots, permutation = outs = lu_p.bind(*primals)
     dx = reordered(tangents[0], permutation, -2)
     m, n = type_of(packed).shape[-2:]

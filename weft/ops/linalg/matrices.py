@@ -73,7 +73,7 @@ def check_dtypes(operation: str, first: str, x: ArrayType, second: str, y: Array
         raise DTypeError(message, operation=operation, got=got, wanted="equal dtypes", fix=fix)
 
 
-def made_of(x: ArrayType, *results: tuple[Sequence[int], Any]) -> list[ArrayType]:
+def factor_types(x: ArrayType, *results: tuple[Sequence[int], Any]) -> list[ArrayType]:
     """The types of the results of a factorization of x, from their shapes and dtypes."""
     return [result_type((x,), shape, dtype) for shape, dtype in results]
 
@@ -108,7 +108,7 @@ def matrix_primitive(
 def batch_in_front(
     made: Primitive, axis: AxisData, args: Values, dims: Dims, **params: Any
 ) -> tuple[Any, Any]:
-    """The vmap rule: mapped dimensions go to the front, unmapped operands are repeated."""
+    """The vmap rule: moves mapped dimensions to the front and repeats unmapped operands."""
     values = [move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
     outs = made.bind(*values, **params)
     return (outs, [0] * len(outs)) if made.multiple_results else (outs, 0)
@@ -129,13 +129,12 @@ def lapack_call(
     aliases: Mapping[int, int] | None = None,
     **attributes: Any,
 ) -> list[Any]:
-    """Calls a routine of LAPACK; `results` are shapes behind the batch dimensions, and dtypes.
+    """Calls a routine of LAPACK, or its equivalent on NVIDIA GPUs.
 
-    Of the operands, at least one has matrices, the others may have vectors. `aliases` are the
-    operands that results overwrite: by default the first result the first operand.
-
-    On NVIDIA GPUs the kernel is called that does the same. Raises WeftNotImplementedError if
-    there is none, and on other platforms.
+    `results` are shapes behind the batch dimensions, and dtypes. At least one operand has matrices,
+    the others may have vectors. `aliases` are the operands that results overwrite, by default the
+    first by the first. Raises WeftNotImplementedError on other platforms, and without an
+    equivalent.
     """
     batch = tuple(max((x.type.shape for x in operands), key=len)[:-2])
     types = [stablehlo.tensor_type((*batch, *shape), dtype) for shape, dtype in results]
@@ -165,8 +164,8 @@ def lapack_call(
     )
 
 
-def of_failed(info: Any, value: Any) -> Any:
-    """A result of LAPACK, replaced by NaN for matrices whose `info` reports failure."""
+def nan_where_failed(info: Any, value: Any) -> Any:
+    """A result, replaced by NaN for matrices whose `info` reports failure."""
     dtype = stablehlo.dtype_of(value.type.element_type)
     if dtype not in dtypes.INEXACT:
         return value
@@ -208,7 +207,7 @@ def no_derivative(operation: str, got: str, wanted: str, fix: Fix) -> WeftNotImp
 
 
 def not_differentiated(operation: str) -> Callable[..., Any]:
-    """The jvp rule of a decomposition that has no derivative: it raises."""
+    """The jvp rule of a decomposition without a derivative: it raises."""
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> Any:
         raise no_derivative(
@@ -223,17 +222,17 @@ def not_differentiated(operation: str) -> Callable[..., Any]:
 
 
 def linear_only(operation: str, operand: str, other: str) -> WeftTypeError:
-    """The error for a transpose in other operands than the one that an operation is linear in."""
+    """The error for a transpose in an operand in which an operation is not linear."""
     message, got = f"{operation} is linear in {operand} only", f"a transpose in {other}"
     return WeftTypeError(message, operation=operation, got=got, wanted=f"a transpose in {operand}")
 
 
 def pass_thin() -> Fix:
-    """The fix that asks for a factorization without the columns that can be any."""
+    """The fix that asks for a factorization without arbitrary columns."""
     return Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False})
 
 
-def no_such_way(operation: str, got: str, wanted: str) -> WeftNotImplementedError:
+def no_algorithm(operation: str, got: str, wanted: str) -> WeftNotImplementedError:
     """The error for an algorithm that is not implemented; `got` is the argument with its value."""
     message = f"{operation} is not computed that way here"
     fix = Fix("leave_out", f"leave out {got.partition('=')[0]}: LAPACK computes it")
@@ -289,10 +288,8 @@ def reordered(x: Any, order: Any, axis: int) -> Any:
 
 
 def triangle(x: Any, lower: bool = True, offset: int = 0) -> Any:
-    """The part of each matrix on and below (or above) a diagonal, zero elsewhere.
-
-    The diagonal is `offset` above the main one.
-    """
+    """The part of each matrix on and below (or above) a diagonal, zero elsewhere. `offset` counts
+    diagonals above the main one."""
     rows, columns = _places(type_of(x))
     bound = dtypes.int32.type(offset)
     distance = sub(columns, rows)
@@ -339,8 +336,7 @@ def _gathered_diagonal(x: Any) -> Any:
 
 
 def diagonal_transpose(ct: Any, x: Any) -> list[Any]:
-    """By a choice, which XLA computes within the loop that reads it. A scatter it would not, but
-    that costs less where rows are long."""
+    """By a selection, which XLA fuses with its reader; a scatter is cheaper for long rows."""
     spread = along_columns(ct, x.type)
     return [select(on_diagonal(x.type), spread, zeros_like_array(spread))]
 

@@ -25,14 +25,14 @@ from weft.ops.linalg.matrices import (
     adjoint,
     check_matrix,
     diagonal,
+    factor_types,
     identity,
     kept_triangle,
     lapack_call,
-    made_of,
     matmul,
     matrix_primitive,
+    no_algorithm,
     no_derivative,
-    no_such_way,
     on_diagonal,
     part,
     pass_thin,
@@ -77,7 +77,7 @@ def refuse_magma(operation: str, use_magma: bool | None) -> None:
     """Raises WeftNotImplementedError if `use_magma` is true."""
     check_flag(use_magma, operation, "use_magma", none=True)
     if use_magma:
-        raise no_such_way(operation, f"use_magma={use_magma!r}", "use_magma=None or False")
+        raise no_algorithm(operation, f"use_magma={use_magma!r}", "use_magma=None or False")
 
 
 def qr_type(x: ArrayType, *, pivoting: bool, full_matrices: bool) -> list[ArrayType]:
@@ -85,7 +85,7 @@ def qr_type(x: ArrayType, *, pivoting: bool, full_matrices: bool) -> list[ArrayT
     *batch, m, n = x.shape
     k = m if full_matrices else min(m, n)
     order = [((*batch, n), dtypes.int32)] if pivoting else []
-    return made_of(x, ((*batch, m, k), x.dtype), ((*batch, k, n), x.dtype), *order)
+    return factor_types(x, ((*batch, m, k), x.dtype), ((*batch, k, n), x.dtype), *order)
 
 
 def qr_jvp(
@@ -108,8 +108,11 @@ def qr_jvp(
 
 
 def factor_tangents(q: Any, r: Any, dx: Any) -> tuple[Any, Any]:
-    """The tangents of Q and R without further columns: with C = Q^H dx inverse(R), all of Q^H dQ
-    follows from C below the diagonal, being skew-Hermitian, with dR inverse(R) upper triangular."""
+    """The tangents of Q and R without further columns.
+
+    With C = Q^H dx inverse(R), all of Q^H dQ follows from C below the diagonal: it is
+    skew-Hermitian, and dR inverse(R) is upper triangular.
+    """
     of = type_of(dx)
     m, n = of.shape[-2:]
     first = (0, min(m, n))
@@ -194,7 +197,7 @@ def geqrf(x: Any) -> tuple[Any, Any]:
 
 def geqrf_type(x: ArrayType) -> list[ArrayType]:
     check_matrix("geqrf", x)
-    return made_of(x, (x.shape, x.dtype), ((*x.shape[:-2], min(x.shape[-2:])), x.dtype))
+    return factor_types(x, (x.shape, x.dtype), ((*x.shape[:-2], min(x.shape[-2:])), x.dtype))
 
 
 def geqrf_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
@@ -279,7 +282,7 @@ def geqp3(x: Any) -> tuple[Any, Any, Any]:
 
 
 def geqp3_type(x: ArrayType) -> list[ArrayType]:
-    return [*geqrf_type(x), *made_of(x, ((*x.shape[:-2], *x.shape[-1:]), dtypes.int32))]
+    return [*geqrf_type(x), *factor_types(x, ((*x.shape[:-2], *x.shape[-1:]), dtypes.int32))]
 
 
 def geqp3_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:

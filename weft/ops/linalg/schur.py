@@ -12,12 +12,12 @@ from weft.ops.flops import of_factorization
 from weft.ops.linalg.matrices import (
     INFO,
     check_matrix,
+    factor_types,
     lapack_call,
-    made_of,
     matrix_primitive,
-    no_such_way,
+    nan_where_failed,
+    no_algorithm,
     not_differentiated,
-    of_failed,
 )
 from weft.runtime import stablehlo
 
@@ -52,14 +52,14 @@ def schur(
     check_flags("schur", compute_schur_vectors=compute_schur_vectors, sort_eig_vals=sort_eig_vals)
     for name, value in (("sort_eig_vals", sort_eig_vals), ("select_callable", select_callable)):
         if value is not None and not (name == "sort_eig_vals" and not value):
-            raise no_such_way("schur", f"{name}={value!r}", "eigenvalues in LAPACK's order")
+            raise no_algorithm("schur", f"{name}={value!r}", "eigenvalues in LAPACK's order")
     found: list[Any] = schur_p.bind(x, vectors=bool(compute_schur_vectors))
     return found
 
 
 def schur_type(x: ArrayType, *, vectors: bool) -> list[ArrayType]:
     check_matrix("schur", x, square=True)
-    return made_of(x, (x.shape, x.dtype)) * (2 if vectors else 1)
+    return factor_types(x, (x.shape, x.dtype)) * (2 if vectors else 1)
 
 
 def schur_lower(context: Any, x: Any, *, vectors: bool) -> list[Any]:
@@ -72,7 +72,7 @@ def schur_lower(context: Any, x: Any, *, vectors: bool) -> list[Any]:
     results = [matrix, matrix, *[eigenvalues] * count, INFO, INFO]
     mode = "V" if vectors else "N"
     form, found, *_, info = lapack_call(context, "gees", [x], results, mode=mode, sort="N")
-    return [of_failed(info, value) for value in ([form, found] if vectors else [form])]
+    return [nan_where_failed(info, value) for value in ([form, found] if vectors else [form])]
 
 
 schur_p = matrix_primitive(
@@ -108,7 +108,7 @@ def hessenberg(a: Any) -> tuple[Array, Array]:
 
 def hessenberg_type(a: ArrayType) -> list[ArrayType]:
     check_matrix("hessenberg", a, square=True)
-    return made_of(a, (a.shape, a.dtype), ((*a.shape[:-2], max(0, a.shape[-1] - 1)), a.dtype))
+    return factor_types(a, (a.shape, a.dtype), ((*a.shape[:-2], max(0, a.shape[-1] - 1)), a.dtype))
 
 
 def hessenberg_lower(context: Any, a: Any) -> list[Any]:
@@ -119,7 +119,7 @@ def hessenberg_lower(context: Any, a: Any) -> list[Any]:
     low, high = dtypes.int32.type(1), dtypes.int32.type(n)
     results = [((n, n), of.dtype), ((n - 1,), of.dtype), INFO]
     *found, info = lapack_call(context, "gehrd", [a], results, low=low, high=high)
-    return [of_failed(info, value) for value in found]
+    return [nan_where_failed(info, value) for value in found]
 
 
 hessenberg_p = matrix_primitive(

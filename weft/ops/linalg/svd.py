@@ -20,10 +20,10 @@ from weft.ops.flops import of_matrices
 from weft.ops.indexing.creation import full_like, zeros_like_array
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.linalg.eigh import (
-    both_ways,
     index_range,
     inverse_differences,
     real_diagonal,
+    rows_and_columns,
     times_real,
 )
 from weft.ops.linalg.matrices import (
@@ -31,14 +31,14 @@ from weft.ops.linalg.matrices import (
     adjoint,
     along_columns,
     check_matrix,
+    factor_types,
     identity,
     lapack_call,
-    made_of,
     matmul,
     matrix_primitive,
+    nan_where_failed,
+    no_algorithm,
     no_derivative,
-    no_such_way,
-    of_failed,
     on_diagonal,
     part,
     pass_thin,
@@ -137,7 +137,7 @@ def svd(
     check_flags("svd", full_matrices=full_matrices, compute_uv=compute_uv)
     if algorithm not in _ROUTINES:
         wanted = "algorithm=None or SvdAlgorithm.DEFAULT, DIVIDE_AND_CONQUER or QR"
-        raise no_such_way("svd", f"algorithm={algorithm!r}", wanted)
+        raise no_algorithm("svd", f"algorithm={algorithm!r}", wanted)
     check_matrix("svd", type_of(x))
     chosen = index_range("svd", subset_by_index, min(type_of(x).shape[-2:]))
     if chosen is not None and full_matrices and compute_uv:
@@ -163,18 +163,18 @@ def svd_type(
     k = min(m, n)
     s = (*batch, k), dtypes.to_real(x.dtype)
     if not compute_uv:
-        return made_of(x, s)
+        return factor_types(x, s)
     u = (*batch, m, m if full_matrices else k), x.dtype
     vh = (*batch, n if full_matrices else k, n), x.dtype
-    return made_of(x, s, u, vh)
+    return factor_types(x, s, u, vh)
 
 
 def svd_jvp(
     primals: Values, tangents: Values, *, full_matrices: bool, compute_uv: bool, routine: str
 ) -> tuple[Any, Any]:
-    """In the bases of the singular vectors the real part of the diagonal of dx is the tangent of
-    s. Off it, its Hermitian part over s[j] - s[i] and its skew-Hermitian part over s[j] + s[i] are
-    half the sum and half the difference of u^H du and v^H dv."""
+    """In the bases of the singular vectors the real diagonal of dx is the tangent of s. Off it, its
+    Hermitian part over s[j] - s[i] and its skew-Hermitian part over s[j] + s[i] are half the sum
+    and half the difference of u^H du and v^H dv."""
     of, dx = type_of(primals[0]), tangents[0]
     m, n = of.shape[-2:]
     if compute_uv and full_matrices and m != n:
@@ -207,7 +207,7 @@ def svd_jvp(
 
 def inverse_sums(s: Any, with_diagonal: bool) -> Any:
     """The matrices of 1 / (s[i] + s[j]), with zeros on the diagonal unless `with_diagonal`."""
-    columns, rows = both_ways(s)
+    columns, rows = rows_and_columns(s)
     total = add(columns, rows)
     if with_diagonal:
         return div(scalar(1, total), total)
@@ -236,7 +236,7 @@ def svd_lower(
     results = [((m, n), dtype), ((k,), s.dtype), (u, dtype), (vh, dtype), INFO]
     mode = ("A" if full_matrices else "S") if compute_uv else "N"
     _, *found, info = lapack_call(context, routine, [x], results, mode=mode)
-    return [of_failed(info, value) for value in found[: 3 if compute_uv else 1]]
+    return [nan_where_failed(info, value) for value in found[: 3 if compute_uv else 1]]
 
 
 def _of_svd(eqn: Equation) -> Work:

@@ -111,7 +111,7 @@ def triangular_solve_jvp(primals: Values, tangents: Values, **params: Any) -> tu
 
 
 def _inner(params: dict[str, Any]) -> int:
-    """The diagonal up to which the triangle is read: without the main one where it is ones."""
+    """The first diagonal that is read, without a unit diagonal."""
     if not params["unit_diagonal"]:
         return 0
     return -1 if params["lower"] else 1

@@ -18,12 +18,12 @@ from weft.ops.linalg.matrices import (
     INFO,
     batch_in_front,
     check_matrix,
+    factor_types,
     lapack_call,
     linear_only,
-    made_of,
     matrix_primitive,
+    nan_where_failed,
     not_differentiated,
-    of_failed,
     scaled_rows,
 )
 from weft.ops.reductions.cumulative import shifted
@@ -60,7 +60,9 @@ def tridiagonal_type(a: ArrayType, *, lower: bool) -> list[ArrayType]:
     check_matrix("tridiagonal", a, square=True)
     *batch, n = a.shape[:-1]
     beside, real = (*batch, max(0, n - 1)), dtypes.to_real(a.dtype)
-    return made_of(a, (a.shape, a.dtype), ((*batch, n), real), (beside, real), (beside, a.dtype))
+    return factor_types(
+        a, (a.shape, a.dtype), ((*batch, n), real), (beside, real), (beside, a.dtype)
+    )
 
 
 def tridiagonal_lower(context: Any, a: Any, *, lower: bool) -> list[Any]:
@@ -70,7 +72,7 @@ def tridiagonal_lower(context: Any, a: Any, *, lower: bool) -> list[Any]:
     routine = "hetrd" if of.dtype in dtypes.COMPLEX else "sytrd"
     results = [*((x.shape[of.ndim - 2 :], x.dtype) for x in context.out_types), INFO]
     *found, info = lapack_call(context, routine, [a], results, uplo="L" if lower else "U")
-    return [of_failed(info, value) for value in found]
+    return [nan_where_failed(info, value) for value in found]
 
 
 tridiagonal_p = matrix_primitive(
@@ -175,7 +177,7 @@ def tridiagonal_solve_lower(context: Any, *values: Any, perturb_singular: bool) 
         return lapack_call(context, "tridiagonal_solve_perturbed", values, [solution], {})[0]
     results = [*[((m,), of.dtype)] * 3, solution, INFO]
     *_, solved, info = lapack_call(context, "gtsv", values, results, {i: i for i in range(4)})
-    return of_failed(info, solved)
+    return nan_where_failed(info, solved)
 
 
 tridiagonal_solve_p = matrix_primitive(

@@ -28,10 +28,10 @@ from weft.ops.products.dot import (
     bilinear_jvp,
     canonical_element_type,
     canonical_precision,
-    narrowed,
     product_dtype,
     product_of,
     product_operands,
+    to_operand_dtype,
     unless_algorithm,
 )
 from weft.ops.structural.joining import rev
@@ -208,7 +208,7 @@ def conv_general_dilated(
 def named_padding(
     padding: str, sizes: Sequence[int], reach: Sequence[int], strides: Ints, lhs_dilation: Ints
 ) -> Pads:
-    """The padding that a name stands for. Raises WeftValueError for a dilated array."""
+    """The padding of a name. Raises WeftValueError for a dilated array."""
     if padding.upper() != "VALID" and any(d != 1 for d in lhs_dilation):
         raise WeftValueError(
             "the padding of a convolution with a dilated array has no name",
@@ -254,7 +254,7 @@ def conv_type(
 def check_numbers(
     lhs: ArrayType, rhs: ArrayType, numbers: ConvDimensionNumbers, window: dict[str, Any]
 ) -> None:
-    """Raises ShapeError if ranks or the lengths of parameters do not fit together."""
+    """Raises ShapeError if ranks or lengths of parameters do not fit together."""
     ndim = lhs.ndim
     order = list(range(ndim))
     if rhs.ndim != ndim or ndim < 2 or any(sorted(spec) != order for spec in numbers):
@@ -354,13 +354,13 @@ def spatial_spans(
     return list(zip(sizes, kernel, results, lows, strict=True))
 
 
-def exchanged(spec: Ints) -> Ints:
-    """A specification with batch and features, or output and input features, exchanged."""
+def exchange_first_two(spec: Ints) -> Ints:
+    """A specification with its first two dimensions exchanged."""
     return (spec[1], spec[0], *spec[2:])
 
 
 def transpose_lhs(ct: Any, wanted: ArrayType, rhs: Any, params: dict[str, Any]) -> Any:
-    """The cotangent of the array: that of the result, slid over by the reversed kernel."""
+    """The cotangent of the array: the result's, convolved with the reversed kernel."""
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
     pads = []
     for size, reach, result, low in spatial_spans(wanted, type_of(rhs), type_of(ct), params):
@@ -374,7 +374,7 @@ def transpose_lhs(ct: Any, wanted: ArrayType, rhs: Any, params: dict[str, Any]) 
         "window_strides": params["lhs_dilation"],
         "padding": tuple(pads),
         "lhs_dilation": params["window_strides"],
-        "dimension_numbers": ConvDimensionNumbers(out_spec, exchanged(rhs_spec), lhs_spec),
+        "dimension_numbers": ConvDimensionNumbers(out_spec, exchange_first_two(rhs_spec), lhs_spec),
         "feature_group_count": groups,
         "batch_group_count": 1,
         "preferred_element_type": product_of(ct, rhs, wanted.dtype),
@@ -382,13 +382,13 @@ def transpose_lhs(ct: Any, wanted: ArrayType, rhs: Any, params: dict[str, Any]) 
     found = conv_p.bind(ct, rev(grouped, rhs_spec[2:]), **params | changed)
     if batch_groups > 1:
         found = split_into(found, lhs_spec[1], lhs_spec[0], batch_groups)
-    return narrowed(found, wanted.dtype)
+    return to_operand_dtype(found, wanted.dtype)
 
 
 def transpose_rhs(ct: Any, lhs: Any, wanted: ArrayType, params: dict[str, Any]) -> Any:
-    """The cotangent of the kernel: the array slid over by the cotangent of the result, with batch
-    and features exchanged; groups of the batch become groups of features and the reverse."""
-    lhs_spec, rhs_spec, out_spec = map(exchanged, params["dimension_numbers"])
+    """The cotangent of the kernel: the array convolved with the result's, batch and features
+    exchanged. Groups of the batch become groups of features and the reverse."""
+    lhs_spec, rhs_spec, out_spec = map(exchange_first_two, params["dimension_numbers"])
     spans = spatial_spans(type_of(lhs), wanted, type_of(ct), params)
     changed = {
         "window_strides": params["rhs_dilation"],
@@ -401,7 +401,7 @@ def transpose_rhs(ct: Any, lhs: Any, wanted: ArrayType, params: dict[str, Any]) 
         "batch_group_count": params["feature_group_count"],
         "preferred_element_type": product_of(ct, lhs, wanted.dtype),
     }
-    return narrowed(conv_p.bind(lhs, ct, **params | changed), wanted.dtype)
+    return to_operand_dtype(conv_p.bind(lhs, ct, **params | changed), wanted.dtype)
 
 
 def split_into(x: Any, source: int, target: int, groups: int) -> Any:
@@ -423,7 +423,7 @@ def split_into(x: Any, source: int, target: int, groups: int) -> Any:
 # ---- vmap --------------------------------------------------------------------------------------
 
 
-def merged(x: Any, dim: int, target: int) -> Any:
+def merge(x: Any, dim: int, target: int) -> Any:
     """Merges dimension `dim` into the front of the element's dimension `target`."""
     shape = list(type_of(x).shape)
     size = shape.pop(dim)
@@ -431,10 +431,10 @@ def merged(x: Any, dim: int, target: int) -> Any:
     return reshape(move_dim(x, dim, target, size), shape)
 
 
-def merged_within(x: Any, dim: int, target: int, groups: int) -> Any:
-    """Merges dimension `dim` into the element's dimension `target` behind its `groups` groups."""
+def merge_in_groups(x: Any, dim: int, target: int, groups: int) -> Any:
+    """Merges dimension `dim` into the element's dimension `target`, within each group."""
     if groups == 1:
-        return merged(x, dim, target)
+        return merge(x, dim, target)
     shape = list(type_of(x).shape)
     size = shape.pop(dim)
     whole = list(shape)
@@ -445,16 +445,16 @@ def merged_within(x: Any, dim: int, target: int, groups: int) -> Any:
     return reshape(inside, shape)
 
 
-def unmerged(x: Any, source: int, size: int) -> tuple[Any, int]:
-    """Splits the front off dimension `source`: the array and the index of the split part."""
+def unmerge(x: Any, source: int, size: int) -> tuple[Any, int]:
+    """Splits the front off dimension `source`: the array and the new index."""
     shape = type_of(x).shape
     return reshape(x, (*shape[:source], size, shape[source] // size, *shape[source + 1 :])), source
 
 
-def unmerged_within(x: Any, source: int, size: int, groups: int) -> tuple[Any, int]:
-    """Splits a part of length `size` that is behind `groups` groups off dimension `source`."""
+def unmerge_in_groups(x: Any, source: int, size: int, groups: int) -> tuple[Any, int]:
+    """Splits a part of length `size` off dimension `source`, within each group."""
     if groups == 1:
-        return unmerged(x, source, size)
+        return unmerge(x, source, size)
     shape = type_of(x).shape
     inner = shape[source] // (groups * size)
     whole = reshape(x, (*shape[:source], groups, size, inner, *shape[source + 1 :]))
@@ -491,16 +491,16 @@ def conv_vmap(
             ("batch_group_count", 0) if batch_group_count > 1 else ("feature_group_count", 1)
         )
         groups[split] *= axis.size
-        lhs, rhs = merged(lhs, dim_l, lhs_spec[place]), merged(rhs, dim_r, rhs_spec[0])
-        return unmerged(conv_p.bind(lhs, rhs, **groups, **params), out_spec[1], axis.size)
+        lhs, rhs = merge(lhs, dim_l, lhs_spec[place]), merge(rhs, dim_r, rhs_spec[0])
+        return unmerge(conv_p.bind(lhs, rhs, **groups, **params), out_spec[1], axis.size)
     if dim_l is not None:
-        lhs = merged_within(lhs, dim_l, lhs_spec[0], batch_group_count)
-        return unmerged(conv_p.bind(lhs, rhs, **groups, **params), out_spec[0], axis.size)
+        lhs = merge_in_groups(lhs, dim_l, lhs_spec[0], batch_group_count)
+        return unmerge(conv_p.bind(lhs, rhs, **groups, **params), out_spec[0], axis.size)
     assert dim_r is not None
     count = feature_group_count * batch_group_count
-    rhs = merged_within(rhs, dim_r, rhs_spec[0], count)
+    rhs = merge_in_groups(rhs, dim_r, rhs_spec[0], count)
     out = conv_p.bind(lhs, rhs, **groups, **params)
-    return unmerged_within(out, out_spec[1], axis.size, count)
+    return unmerge_in_groups(out, out_spec[1], axis.size, count)
 
 
 # ---- lowering ----------------------------------------------------------------------------------
@@ -525,12 +525,12 @@ def conv_lower(
     lhs = context.module.keep_whole(lhs, unsplit.lhs_spec)
     rhs = context.module.keep_whole(rhs, unsplit.rhs_spec)
     # Of the kernel, StableHLO names the input feature first.
-    specs = (lhs_spec, exchanged(rhs_spec), out_spec)
+    specs = (lhs_spec, exchange_first_two(rhs_spec), out_spec)
     parts: Any = (part for first, second, *rest in specs for part in (first, second, tuple(rest)))
     numbers = stablehlo.ConvDimensions(*parts)
 
     if pads_first(context, lhs_spec, rhs_spec, **params):
-        lhs = padded(lhs, summed, lhs_spec, params["padding"])
+        lhs = pad_before(lhs, summed, lhs_spec, params["padding"])
         params = params | {"padding": tuple((0, 0) for _ in params["padding"])}
 
     def emit(x: Any, y: Any, dtype: Any) -> Any:
@@ -560,11 +560,10 @@ def pads_first(
 ) -> bool:  # fmt: skip
     """Whether a convolution is faster on an operand that was padded before.
 
-    On CPUs, XLA takes loops for a padded convolution of one feature: with a kernel of 64 times 64
-    elements, twenty times as long as for the same without padding. Such are those of images and
-    signals, and derivatives by a kernel for a batch of one. Small kernels, and those of several
-    features, lose what the padding costs; where the kernel is larger than the operand, XLA
-    exchanges the two.
+    XLA takes loops for a padded convolution of one feature on CPUs: a 64 by 64 kernel takes twenty
+    times as long. So are those of images and signals, and derivatives by a kernel for a batch of
+    one. Small kernels and several features lose the cost of padding; where the kernel is larger
+    than the operand, XLA exchanges the two.
     """
     sides = [context.in_types[1].shape[d] for d in rhs_spec[2:]]
     lengths = [context.in_types[0].shape[d] for d in lhs_spec[2:]]
@@ -581,8 +580,8 @@ def pads_first(
     )
 
 
-def padded(x: Any, dtype: Any, spec: Ints, padding: Any) -> Any:
-    """An operand with zeros around it, which XLA is kept from moving into the convolution."""
+def pad_before(x: Any, dtype: Any, spec: Ints, padding: Any) -> Any:
+    """An operand with zeros around it, which XLA must not move into the convolution."""
     low, high = [0] * x.type.rank, [0] * x.type.rank
     for d, pair in zip(spec[2:], padding, strict=True):
         low[d], high[d] = pair
@@ -596,10 +595,9 @@ def unsplit_dimensions(
 ) -> ConvDimensionNumbers:
     """The dimensions of operands and result that must not be split over devices.
 
-    XLA may split a convolution wrongly. Along space, and along batches in groups, it adds up over
-    devices that have copies, too, so that results are that many times too large; with features in
-    groups it gives other numbers, or ends the process. Splitting batches and features without
-    groups is right, and so is splitting batches with features in groups.
+    XLA may split a convolution wrongly. Along space, and along batches in groups, it also adds up
+    copies on other devices; with features in groups it gives wrong numbers, or ends the process. It
+    is right to split batches and features without groups, and batches with features in groups.
     """
     lhs, rhs, out = numbers
     if feature_group_count > 1:

@@ -76,8 +76,8 @@ def conv_with_general_padding(
 
 
 def transposed_pads(reach: int, stride: int, padding: str) -> tuple[int, int]:
-    """The padding of the dilated array, so that n elements give n * stride ("SAME") or as many
-    as a "VALID" convolution would have needed to give n."""
+    """The padding of the dilated array: n elements give n * stride ("SAME"), or what a "VALID"
+    convolution would have needed to give n."""
     name = padding.upper()
     if name == "SAME":
         total = reach + stride - 2

@@ -108,7 +108,7 @@ def canonical_precision(precision: Any, operation: str) -> Any:
 
 
 def unless_algorithm(precision: Any) -> Any:
-    """The precision of an operation without algorithms: None if one is named."""
+    """The precision, or None for an algorithm."""
     return None if isinstance(precision, str) else precision
 
 
@@ -170,9 +170,9 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
 def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, Any]:
     """The operands of a product as passed to XLA, and the dtype in which it sums.
 
-    Operands of different dtypes are widened. Sums of 16-bit floating-point numbers are kept in 32
-    bits on the CPU, and so are products whose result is of another kind of number. In double
-    precision only doubles are multiplied: GPUs would round the products to the operands' dtype.
+    Operands of different dtypes are widened. On the CPU, sums of 16-bit floats are kept in 32 bits,
+    and so are results of another kind of number. In double precision only doubles are multiplied:
+    GPUs would round products to the operands' dtype.
     """
     given = [type.dtype for type in context.in_types[:2]]
     left, right = (out if dtype in dtypes.NARROW else dtype for dtype in given)
@@ -241,7 +241,7 @@ def from_front(axes: Sequence[int], ndim: int) -> Axes:
     return tuple(canonical_axis(axis, ndim, "dot_general") for axis in axes)
 
 
-def rest(ndim: int, *taken: Axes) -> Axes:
+def other_dimensions(ndim: int, *taken: Axes) -> Axes:
     """The dimensions not among the given ones, in order."""
     used = {d for axes in taken for d in axes}
     return tuple(d for d in range(ndim) if d not in used)
@@ -269,8 +269,8 @@ def dot_general_type(
             fix = Fix("reshape", "name equal lengths, or swap them: y.swapaxes(-1, -2)")
             raise ShapeError(message, operation="dot_general", got=got, wanted=wanted, fix=fix)
     shape = [lhs.shape[d] for d in batch_l]
-    shape += [lhs.shape[d] for d in rest(lhs.ndim, contract_l, batch_l)]
-    shape += [rhs.shape[d] for d in rest(rhs.ndim, contract_r, batch_r)]
+    shape += [lhs.shape[d] for d in other_dimensions(lhs.ndim, contract_l, batch_l)]
+    shape += [rhs.shape[d] for d in other_dimensions(rhs.ndim, contract_r, batch_r)]
     dtype = product_dtype("dot_general", lhs, rhs, preferred_element_type)
     weak = lhs.weak_type and rhs.weak_type and preferred_element_type is None
     return result_type((lhs, rhs), shape, dtype, weak)
@@ -325,8 +325,8 @@ def transpose_one(
     """
     (contract, contract_other), (batch, batch_other) = numbers
     of_other = type_of(other)
-    kept = rest(wanted.ndim, contract, batch)
-    kept_other = rest(of_other.ndim, contract_other, batch_other)
+    kept = other_dimensions(wanted.ndim, contract, batch)
+    kept_other = other_dimensions(of_other.ndim, contract_other, batch_other)
     places = tuple(range(len(batch)))
     ndim = type_of(ct).ndim
     # In the result, kept dimensions of the right operand come after those of the left.
@@ -341,17 +341,16 @@ def transpose_one(
     )
     # Contracted dimensions come in the order in which the other operand has them.
     order = (*batch, *kept, *(contract[i] for i in inverse_permutation(contract_other)))
-    return narrowed(transpose(found, inverse_permutation(order)), wanted.dtype)
+    return to_operand_dtype(transpose(found, inverse_permutation(order)), wanted.dtype)
 
 
-def narrowed(x: Any, dtype: Any) -> Any:
-    """A cotangent in the dtype of its operand; of a real operand it is the real part."""
+def to_operand_dtype(x: Any, dtype: Any) -> Any:
+    """A cotangent in the dtype of its operand; the real part for a real one."""
     return x if type_of(x).dtype == dtype else convert_element_type(x, dtype)
 
 
 def product_of(x: Any, y: Any, wanted: Any) -> Any:
-    """The dtype in which a cotangent is computed: the wanted one, unless that is real and a factor
-    is complex."""
+    """The dtype of a cotangent's computation: the wanted one, but complex for a complex factor."""
     met = dtypes.promote_types(type_of(x).dtype, type_of(y).dtype)
     return met if dtypes.is_complex(met) and not dtypes.is_complex(wanted) else wanted
 
@@ -361,23 +360,23 @@ def dot_general_vmap(
 ) -> tuple[Any, int]:
     (contract_l, contract_r), (batch_l, batch_r) = dimension_numbers
     (lhs, rhs), (dim_l, dim_r) = args, dims
-    contract_l, batch_l = past(contract_l, dim_l), past(batch_l, dim_l)
-    contract_r, batch_r = past(contract_r, dim_r), past(batch_r, dim_r)
+    contract_l, batch_l = skip_dimension(contract_l, dim_l), skip_dimension(batch_l, dim_l)
+    contract_r, batch_r = skip_dimension(contract_r, dim_r), skip_dimension(batch_r, dim_r)
     ndim_l = type_of(lhs).ndim
     if dim_l is not None and dim_r is not None:
         batch_l, batch_r = (dim_l, *batch_l), (dim_r, *batch_r)
         out_dim = 0
     elif dim_l is not None:
-        out_dim = len(batch_l) + rest(ndim_l, contract_l, batch_l).index(dim_l)
+        out_dim = len(batch_l) + other_dimensions(ndim_l, contract_l, batch_l).index(dim_l)
     else:
-        kept = rest(type_of(rhs).ndim, contract_r, batch_r)
+        kept = other_dimensions(type_of(rhs).ndim, contract_r, batch_r)
         out_dim = ndim_l - len(contract_l) + kept.index(dim_r)
     numbers = ((contract_l, contract_r), (batch_l, batch_r))
     return dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, **params), out_dim
 
 
-def past(axes: Axes, dim: int | None) -> Axes:
-    """Dimensions of an element as dimensions of the mapped array, which has one more."""
+def skip_dimension(axes: Axes, dim: int | None) -> Axes:
+    """Dimensions of an element as dimensions of the mapped array."""
     return axes if dim is None else tuple(d + (d >= dim) for d in axes)
 
 
@@ -397,8 +396,8 @@ def dot_general_lower(
 def by_algorithm(
     context: Any, lhs: Any, rhs: Any, contracting: Any, batch: Any, name: str, out: Any
 ) -> Any:
-    """A product by one of the algorithms that StableHLO names. Operands take the dtype that it
-    stores them in. Raises WeftValueError for one that XLA does not have on the platform."""
+    """A product by an algorithm of StableHLO, with operands in its storage dtype. Raises
+    WeftValueError for one that XLA lacks on the platform."""
     algorithm = stablehlo.DOT_ALGORITHMS[name]
     if context.platform == "cpu" and not algorithm.on_cpu:
         known = [text for text, one in stablehlo.DOT_ALGORITHMS.items() if one.on_cpu]
@@ -417,8 +416,8 @@ def by_algorithm(
 def dot_general_access_pattern(
     eqn: Equation, demands: Sequence[Reads], inner: Inner
 ) -> list[Reads]:
-    """XLA computes a product row by row. Times a vector, a transposed matrix is one stored by
-    columns; times a matrix, it is no slower as it was."""
+    """XLA computes products row by row. Times a vector, a transposed matrix is stored by columns;
+    times a matrix, it is no slower unchanged."""
     (contracting, batch) = eqn.params["dimension_numbers"]
     found: list[Reads] = []
     for i, x in enumerate(eqn.inputs):

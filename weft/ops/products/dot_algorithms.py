@@ -78,8 +78,8 @@ _SHORT = {"float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F6
 
 
 def precision_by_name(precision: Any, operation: str) -> Any:
-    """The name of an algorithm ("default" for DotAlgorithmPreset.DEFAULT); what is no algorithm
-    stays. Raises WeftValueError for one that no device has."""
+    """The name of an algorithm ("default" for DotAlgorithmPreset.DEFAULT); other values unchanged.
+    Raises WeftValueError for one that no device has."""
     if isinstance(precision, DotAlgorithmPreset):
         return "default" if precision is DotAlgorithmPreset.DEFAULT else precision.name
     if not isinstance(precision, DotAlgorithm):

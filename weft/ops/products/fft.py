@@ -154,8 +154,8 @@ def fft_transpose(ct: Any, x: Any, *, kind: str, lengths: tuple[int, ...]) -> li
 
 
 def _times_read(frequencies: ArrayType, lengths: tuple[int, ...], *, inverted: bool = False) -> Any:
-    """The number of times that IRFFT uses a frequency, over the number of elements: twice, as
-    itself and its conjugate, or once if it is its own conjugate. `inverted` is 1 over that."""
+    """The number of times that IRFFT uses a frequency, over the number of elements: once if it is
+    its own conjugate, else twice. `inverted` is 1 over that."""
     column = broadcasted_iota(dtypes.int32, frequencies.shape, frequencies.ndim - 1)
     own = eq(column, dtypes.int32.type(0))
     if lengths[-1] % 2 == 0:

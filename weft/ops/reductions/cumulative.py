@@ -52,9 +52,8 @@ class Scan:
     """An associative combination of rows of StableHLO values of any shape.
 
     lift: from the elements of the operands to the values combined; combine: of an earlier and a
-    later one; emit: from a combination to the element of the result. A sequential loop may need
-    less of the earlier elements than a tree does: it keeps `start(lifted)` of the first, and takes
-    `step(kept, lifted)` for each further one.
+    later one; emit: from a combination to the result. A sequential loop may carry less:
+    `start(lifted)` of the first element, and `step(carry, lifted)` for each further one.
     """
 
     lift: Callable[[Elements, Any], Elements]
@@ -78,7 +77,7 @@ def lower_scan(context: Any, operands: Elements, scan: Scan, axis: int, reverse:
     """The combinations of all elements up to each one along an axis, as one StableHLO value.
 
     A combination that rounds is computed in a wider dtype: on the CPU whenever there is one,
-    elsewhere where the dtype has 16 bits.
+    elsewhere for 16-bit dtypes.
     """
     type = context.out_types[0]
     dtype = wide = type.dtype
@@ -156,7 +155,7 @@ def scan_unrolled(
     axis: int,
     reverse: bool,
 ) -> Any:
-    """Combines one row after the other without a loop, which XLA fuses with what is around it."""
+    """Combines one row after the other without a loop, which XLA fuses with its surroundings."""
     shape = list(operands[0].type.shape)
 
     def row(i: int) -> Elements:
@@ -508,8 +507,7 @@ def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Ar
 
 
 def scaled_sum(left: Elements, right: Elements) -> Elements:
-    """Combines two sums of exponentials, each held as (largest exponent, sum divided by its
-    exponential)."""
+    """Adds two sums of exponentials, each as (largest exponent, sum over its exponential)."""
     (m, s), (n, t) = left, right
     top = stablehlo.maximum(m, n)
     return [top, stablehlo.add(rescaled(s, m, top), rescaled(t, n, top))]

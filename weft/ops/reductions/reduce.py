@@ -154,8 +154,7 @@ def reduction(
 
 
 def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:
-    """Raises DTypeError if an operand's dtype is not among those accepted, nor a narrow one of
-    their kinds."""
+    """Raises DTypeError for a dtype that is neither accepted nor a narrow one of those kinds."""
     if x.dtype not in with_narrow(accepts):
         raise refused_dtype(name, x.dtype, (x,), accepts)
 
@@ -193,9 +192,10 @@ def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
 
 
 def largest_below_sum(x: Any, axes: Sequence[int]) -> Any:
-    """The maximum, constant to derivatives, to subtract before exponentials that are summed along
-    the same axes. Where an element is NaN that sum is NaN, whatever the maximum is: so it need not
-    keep NaN, and the compiler may use its fastest loop."""
+    """The maximum, constant to derivatives, to subtract before a sum of exponentials.
+
+    It need not keep NaN, since the sum is NaN anyway: the compiler may use its fastest loop.
+    """
     with sources.with_metadata(((sources.NAN_ELSEWHERE, "true"),)):
         return stop_gradient(reduce_max(x, axes))
 
@@ -267,7 +267,7 @@ def halves(x: Any, fill: Any) -> tuple[Any, Any]:
 
 
 def reduce_prod_and_jvp(t: Any, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
-    """By halves, whose products the derivative needs; the last one is the result."""
+    """By halves, whose products the derivative needs too."""
     of, shape = type_of(x), reduced_shape(type_of(x), axes, "reduce_prod")
     dtype = accumulator(of.dtype)
     x, t = (axes_to_front(convert_element_type(v, dtype, of.weak_type), axes) for v in (x, t))

@@ -117,7 +117,7 @@ def take_along(x: Any, indices: Any, axis: int, unique: bool) -> Any:
 def sort_random_keys(
     operands: Sequence[Any], axis: int, is_stable: bool, num_keys: int
 ) -> list[Any]:
-    """Sorts operands that include random keys: these have no order and only follow the others."""
+    """Sorts operands that include random keys: these have no order and only follow."""
     if any(extended_dtypes.is_key(x) for x in operands[:num_keys]):
         message = "sort: random keys have no order"
         got = ", ".join(str(type_of(x)) for x in operands)
@@ -227,8 +227,8 @@ def first_below(left: list[Any], right: list[Any]) -> list[Any]:
 
 
 def as_ordered_integers(x: Any, dtype: Any) -> Any:
-    """Signed integers that order as floating-point numbers do: those below zero have all bits but
-    the sign flipped. The map undoes itself (see `flipped`)."""
+    """Signed integers in the order of floating-point numbers: negative ones have all bits but the
+    sign flipped. The map is its own inverse (see `flipped`)."""
     bits = dtypes.itemsize_bits(dtype)
     integer = np.dtype(f"int{bits}")
     shape = x.type.shape
@@ -256,8 +256,8 @@ def sort_as_integers(x: Any, dtype: Any, dimension: int, is_stable: bool) -> Any
 def sort_packed(values: Sequence[Any], types: Sequence[ArrayType], dimension: int) -> list[Any]:
     """Sorts by one key of at most 32 bits.
 
-    Integers that hold the key above the position are sorted, and everything is gathered by the
-    positions. Ties are broken by position, so this is stable.
+    Sorts integers of the key above the position, and gathers everything by the positions. Ties are
+    broken by position, so the sort is stable.
     """
     shape, key = types[0].shape, types[0].dtype
     first = values[0]

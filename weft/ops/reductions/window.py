@@ -74,7 +74,7 @@ def _extents(shape: Sequence[int], params: Mapping[str, Any]) -> tuple[list[int]
 
 
 def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None:
-    """Raises ShapeError or WeftValueError if parameters do not fit an array's shape."""
+    """Raises ShapeError or WeftValueError if parameters do not fit a shape."""
     for name, values in (*params.items(), ("padding", padding)):
         if len(values) != len(shape):
             message = f"a windowed reduction needs one entry of {name} per dimension"
@@ -142,7 +142,7 @@ def emit_windows(
     )
 
 
-def windowed(
+def declare_window(
     made: Primitive,
     *,
     accepts: frozenset[Any],
@@ -153,8 +153,8 @@ def windowed(
     rounds: bool = False,
     **facts: Any,
 ) -> Primitive:
-    """Makes a primitive one that combines the elements of each window, and padding the identity;
-    in a wider dtype if the combination `rounds`."""
+    """Makes a primitive combine the elements of each window, and padding the identity; in a wider
+    dtype if the combination `rounds`."""
 
     def type_rule(x: ArrayType, **params: Any) -> ArrayType:
         check_dtype(made.name, x, accepts)
@@ -234,7 +234,7 @@ def _of_windows(eqn: Equation) -> Work:
 
 
 reduce_window_sum_p = Primitive("reduce_window_sum")
-windowed(
+declare_window(
     reduce_window_sum_p,
     accepts=dtypes.NUMERIC,
     identity=lambda dtype: dtype.type(0),
@@ -293,7 +293,7 @@ def extremum_jvp(made: Primitive, direction: str) -> Callable[..., Any]:
 
 
 reduce_window_max_p = Primitive("reduce_window_max")
-windowed(
+declare_window(
     reduce_window_max_p,
     accepts=dtypes.ORDERED,
     identity=lowest,
@@ -302,7 +302,7 @@ windowed(
     flops=_of_windows,
 )
 reduce_window_min_p = Primitive("reduce_window_min")
-windowed(
+declare_window(
     reduce_window_min_p,
     accepts=dtypes.ORDERED,
     identity=highest,
@@ -357,7 +357,7 @@ def select_and_gather_add_type(
 
 
 def select_transpose(other: Callable[[], Primitive]) -> Callable[..., list[Any]]:
-    """The transpose rule of both primitives, which are linear in the values that they move."""
+    """The transpose rule of both primitives, linear in the values that they move."""
 
     def transpose(ct: Any, moved: Any, operand: Any, **params: Any) -> list[Any]:
         assert type(moved) is LinearOperand and type(operand) is not LinearOperand
@@ -381,8 +381,8 @@ def select_vmap(made: Primitive) -> Callable[..., Any]:
 def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
     """Selects the (value, position, payload …) row that goes first.
 
-    Negative positions mark padding, which loses against every element; ties go to the lower
-    position, so that the order in which a window is combined does not matter.
+    Negative positions mark padding, which always loses; ties go to the lower position, so that the
+    order of combination does not matter.
     """
     x, i, *rest = values
     y, j, *others_rest = others
@@ -398,7 +398,7 @@ def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
     return [stablehlo.select(first, a, b) for a, b in pairs]
 
 
-def picked(
+def pick(
     operand: Any, payload: Sequence[Any], type: ArrayType, direction: str, params: dict[str, Any]
 ) -> list[Any]:
     """The (value, row-major position, payload …) of the element picked from each window."""
@@ -419,7 +419,7 @@ def picked(
 def select_and_gather_add_lower(
     context: Any, tangents: Any, operand: Any, *, direction: str, **params: Any
 ) -> Any:
-    return picked(operand, [tangents], context.in_types[1], direction, params)[2]
+    return pick(operand, [tangents], context.in_types[1], direction, params)[2]
 
 
 select_and_gather_add_p = Primitive("select_and_gather_add")
@@ -485,7 +485,7 @@ def select_and_scatter_add_lower(
             padding=params["padding"],
         )
     # Positions of padding, which are negative, are out of bounds and dropped.
-    places = picked(operand, [], type, direction, params)[1]
+    places = pick(operand, [], type, direction, params)[1]
     count = prod(of.shape)
     numbers = stablehlo.ScatterDimensions(
         inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1

@@ -83,8 +83,8 @@ def constrain_layout(x: Any, layout: Layout | None, operation: str, what: str) -
 
 
 def check_tiles(layout: Layout, operation: str) -> None:
-    """Raises WeftValueError for tiles on CPUs: XLA accepts them there and stores arrays without, so
-    that an array would report a wrong layout."""
+    """Raises WeftValueError for tiles on CPUs: XLA accepts but ignores them, so that an array would
+    report a wrong layout."""
     if not layout.tiling or client.backend().platform != "cpu":
         return
     plain = Layout(layout.major_to_minor)
@@ -172,7 +172,7 @@ def layout_constraint_lower(context: Any, x: Any, *, layout: Layout) -> Any:
 def layout_constraint_access_pattern(
     eqn: Equation, demands: Sequence[Reads], inner: Inner
 ) -> list[Reads]:
-    """The operand is brought into the layout as a whole."""
+    """The whole operand is brought into the layout."""
     order = eqn.params["layout"].major_to_minor
     read = full_read(eqn.inputs[0].type)
     walk = sorted(read.walk, key=lambda step: order.index(step.dim))

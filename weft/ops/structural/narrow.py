@@ -25,12 +25,12 @@ Rule = Callable[..., Any]
 
 @functools.cache
 def with_narrow(accepts: frozenset[Any]) -> frozenset[Any]:
-    """A set of dtypes, with the narrow ones of the kinds that it has."""
+    """A set of dtypes with the narrow ones of its kinds."""
     return accepts.union(d for d in dtypes.NARROW if wide_dtype(d) in accepts)
 
 
 def wide_dtype(dtype: Any) -> Any:
-    """The dtype in which numbers of a narrow dtype are computed; any other as it is."""
+    """The dtype in which a narrow dtype is computed; any other unchanged."""
     if dtype not in dtypes.NARROW:
         return dtype
     if dtypes.is_floating(dtype):
@@ -45,25 +45,24 @@ SUMMED_IN_FLOAT32 = frozenset(
 
 
 def accumulator(dtype: Any) -> Any:
-    """The dtype in which numbers of a dtype are added up: float32 for floats of 16 bits or fewer,
-    any other as it is."""
+    """The dtype of sums: float32 for floats of 16 bits or fewer, any other unchanged."""
     return dtypes.float32 if dtype in SUMMED_IN_FLOAT32 else dtype
 
 
 def in_wide(lower: Rule) -> Rule:
     """A lowering rule that computes narrow numbers in a wider dtype."""
-    return _widened(lower, dtypes.NARROW, wide_dtype)
+    return _widen(lower, dtypes.NARROW, wide_dtype)
 
 
 def in_accumulator(lower: Rule) -> Rule:
     """A lowering rule of a sum, in float32 where floats have 16 bits or fewer."""
-    return _widened(
+    return _widen(
         lower, dtypes.NARROW | SUMMED_IN_FLOAT32, lambda dtype: accumulator(wide_dtype(dtype))
     )
 
 
-def _widened(lower: Rule, narrow: frozenset[Any], wide: Callable[[Any], Any]) -> Rule:
-    """A lowering rule that computes numbers of `narrow` dtypes in the `wide` dtype of theirs."""
+def _widen(lower: Rule, narrow: frozenset[Any], wide: Callable[[Any], Any]) -> Rule:
+    """A lowering rule that computes numbers of `narrow` dtypes in their `wide` dtype."""
 
     def of(types: Any) -> list[ArrayType]:
         return [t.update(dtype=wide(t.dtype)) if t.dtype in narrow else t for t in types]

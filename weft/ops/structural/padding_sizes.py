@@ -21,10 +21,7 @@ def dilated(size: int, step: int) -> int:
 
 
 def padding_of(padding: Any, operation: str, parts: tuple[str, ...]) -> tuple[Any, ...]:
-    """Returns a padding as tuples of integers: `parts` for each dimension.
-
-    Raises WeftTypeError for anything else.
-    """
+    """A padding as tuples of integers: `parts` per dimension. Raises WeftTypeError for others."""
     wanted = f"({', '.join(parts)}) per dimension"
     try:
         found = tuple(integers_of(entry, operation, "padding") for entry in padding)
@@ -83,7 +80,7 @@ def windows(
     strides: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> tuple[int, ...]:
-    """Returns how many windows fit in each dimension; lengths are those after dilation.
+    """The number of windows in each dimension; lengths are those after dilation.
 
     Raises ShapeError if padding cuts off more than there is.
     """

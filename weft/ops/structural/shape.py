@@ -261,7 +261,7 @@ def reshape_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner
 
 
 def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, Ints] | None:
-    """Returns the kept dimensions where only ones of length 1 are added or dropped, else None."""
+    """The kept dimensions if only ones of length 1 are added or dropped, else None."""
     old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
     if [n for n in old if n != 1] != [n for n in new if n != 1]:
         return None

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def is_place(value: Any) -> bool:
-    """Returns whether a value is a sharding, spec, format, device or None (a leaf of trees)."""
+    """Whether a value is a sharding, spec, format, device or None (a leaf of trees)."""
     return (
         value is None
         or isinstance(value, (Sharding, PartitionSpec, Format))
@@ -48,7 +48,7 @@ def is_place(value: Any) -> bool:
 def as_format(
     place: Any, operation: str, what: str = "", shape: Any = None, auto: bool = False
 ) -> tuple[Any, Any]:
-    """Returns `as_sharding` of `place`, and the layout of a Format (None: no layout).
+    """`as_sharding` of `place`, and the layout of a Format (None: no layout).
 
     Raises ShapeError for a layout that does not fit arrays of a `shape`, naming `what`, and
     WeftValueError for tiles that devices do not have, and for `Layout.AUTO` unless `auto`.
@@ -81,9 +81,9 @@ def as_format(
 
 
 def as_sharding(place: Any, operation: str) -> Any:
-    """Returns a spec as a sharding over the mesh of the context, a sharding of one device as the
-    device, and devices, other shardings and None as they are; None for a mesh without axes. A
-    sharding over the axes of the mesh in force is one over its devices.
+    """A place in its canonical form: a spec over the mesh of the context (None for one without
+    axes), a sharding of one device as the device; others as they are. Abstract axes become those of
+    the mesh in force.
 
     Raises WeftTypeError for any other value and WeftValueError for a spec without a mesh.
     """
@@ -108,7 +108,7 @@ def as_sharding(place: Any, operation: str) -> Any:
 
 
 def unless_simulated(place: Any) -> Any:
-    """Returns `place`, or None for a sharding over a mesh that one device simulates."""
+    """`place`, or None for a sharding over a simulated mesh."""
     return None if isinstance(place, NamedSharding) and is_simulated(place.mesh) else place
 
 
@@ -199,12 +199,11 @@ def constraint_impl(x: Any, *, sharding: Sharding) -> Array:
     if isinstance(sharding, NamedSharding) and isinstance(place, NamedSharding):
         if place.mesh.abstract_mesh is sharding.mesh:
             sharding = NamedSharding(place.mesh, sharding.spec, sharding.memory_kind)
-    return to_place(array, settled(sharding, array))
+    return to_place(array, close_open_dimensions(sharding, array))
 
 
-def settled(sharding: Sharding, array: Array | None = None) -> Sharding:
-    """Returns the sharding without open dimensions: these stay split as they are in `array` where
-    their axes are free, or are not split."""
+def close_open_dimensions(sharding: Sharding, array: Array | None = None) -> Sharding:
+    """The sharding with its open dimensions split as in `array`, where their axes are free."""
     if not isinstance(sharding, NamedSharding):
         return sharding
     spec = sharding.spec
@@ -242,7 +241,7 @@ def constraint_vmap(
 
 
 def with_dimension(sharding: Sharding, ndim: int, dim: int, names: Any) -> Sharding:
-    """Returns the sharding of a whole array, given that of its rows along a mapped dimension."""
+    """The sharding of a whole array, from that of its rows along a mapped dimension."""
     if isinstance(sharding, SingleDeviceSharding):
         return sharding
     if isinstance(sharding, TiledSharding):

@@ -83,7 +83,7 @@ def _gamma_factors(x: Term) -> tuple[Term, Term]:
     total = polynomial(z, _ABOVE) / polynomial(z, _BELOW)
     base = z + (_LANCZOS - 0.5)
     # The power in two halves: the whole one overflows before the result does.
-    half = z.made(stablehlo.power(base.ir, (z * 0.5 - 0.25).ir))
+    half = z.new(stablehlo.power(base.ir, (z * 0.5 - 0.25).ir))
     return half, half * (-base).exp() * total
 
 
@@ -256,8 +256,8 @@ def log_quotient(a: Term, b: Term) -> Term:
 
 def _regular_betaln(a: Term, b: Term) -> Term:
     """log |beta| where no poles of the gamma functions cancel."""
-    low = a.made(stablehlo.minimum(a.ir, b.ir))
-    high = a.made(stablehlo.maximum(a.ir, b.ir))
+    low = a.new(stablehlo.minimum(a.ir, b.ir))
+    high = a.new(stablehlo.maximum(a.ir, b.ir))
     small = lgamma(low) + (lgamma(high) - lgamma(low + high))
     large = (high >= _LARGE) & (low > 0.0) & (high < math.inf)
     p, q = where(large, low, 1.0), where(large, high, _LARGE)
@@ -316,8 +316,8 @@ def beta_formula(a: Term, b: Term) -> Term:
     sign = where(pole, where(finite & odd, -1.0, a.full(1.0)), where(sign.is_nan(), 1.0, sign))
     found = sign * betaln_formula(a, b).exp()
     # A quotient of moderate gamma functions loses less than the exponential of logarithms does.
-    low = a.made(stablehlo.minimum(a.ir, b.ir))
-    high = a.made(stablehlo.maximum(a.ir, b.ir))
+    low = a.new(stablehlo.minimum(a.ir, b.ir))
+    high = a.new(stablehlo.maximum(a.ir, b.ir))
     moderate = (low > 0.0) & (high < (60.0 if a.eps < 1e-10 else 15.0))
     p, q = where(moderate, low, 1.0), where(moderate, high, 1.0)
     return where(moderate, gamma_formula(p) * (gamma_formula(q) / gamma_formula(p + q)), found)

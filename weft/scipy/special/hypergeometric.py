@@ -93,7 +93,7 @@ def _confluent(a: Term, b: Term, x: Term, slopes: bool) -> list[Term]:
 
 
 def _larger(x: Term, y: Term) -> Term:
-    return x.made(stablehlo.maximum(x.ir, y.ir))
+    return x.new(stablehlo.maximum(x.ir, y.ir))
 
 
 def abs_if(pred: Term, x: Term) -> Term:
@@ -187,7 +187,7 @@ def _gammas(above: tuple[Term, Term], below: tuple[Term, Term]) -> Term:
 
 
 def _power(x: Term, exponent: Term) -> Term:
-    return x.made(stablehlo.power(x.ir, exponent.ir))
+    return x.new(stablehlo.power(x.ir, exponent.ir))
 
 
 def _towards_one(a: Term, b: Term, c: Term, x: Term) -> Term:

@@ -72,7 +72,7 @@ def below_formula(y: Term) -> Term:
     """The probability of at most y; the arc tangent of 1 / y keeps the lower tail precise."""
     low = y < -1.0
     tangent = where(low, -1.0 / y, y)
-    angle = tangent.made(stablehlo.atan2(tangent.ir, tangent.full(1.0).ir)) * (1 / math.pi)
+    angle = tangent.new(stablehlo.atan2(tangent.ir, tangent.full(1.0).ir)) * (1 / math.pi)
     return where(low, angle, angle + 0.5)
 
 

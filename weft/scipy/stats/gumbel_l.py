@@ -39,7 +39,7 @@ _family = Family(__name__).examples("""
 
 def log_density_formula(y: Term) -> Term:
     """y - exp(y); where both are infinite only the second counts."""
-    return y.made(stablehlo.minimum(y.ir, y.full(1000.0).ir)) - y.exp()
+    return y.new(stablehlo.minimum(y.ir, y.full(1000.0).ir)) - y.exp()
 
 
 log_density_p = kernel(
@@ -55,7 +55,7 @@ _END = 20.0
 
 
 def density_formula(y: Term) -> Term:
-    y = y.made(stablehlo.minimum(y.ir, y.full(_END).ir))
+    y = y.new(stablehlo.minimum(y.ir, y.full(_END).ir))
     return (y - y.exp()).exp()
 
 
