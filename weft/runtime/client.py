@@ -71,8 +71,8 @@ def _platform(name: str) -> JaxlibBackend:
         return found
 
 
-def _comes_too_late(name: str, value: Any) -> None:
-    """Raises GuardError for a setting of devices that are there already."""
+def _refuse_after_start(name: str, value: Any) -> None:
+    """Raises GuardError for a setting of devices that were started."""
     if _started and value != config.read(name):
         message = f"the setting {name!r} comes too late: the devices of this process were started"
         fix = Fix("order", "set it before anything that uses arrays")
@@ -80,7 +80,7 @@ def _comes_too_late(name: str, value: Any) -> None:
 
 
 for _name in ("allocation_tracebacks", "num_cpu_devices", "platforms"):
-    config.objections[_name] = functools.partial(_comes_too_late, _name)
+    config.objections[_name] = functools.partial(_refuse_after_start, _name)
 
 
 def is_started() -> bool:
@@ -145,7 +145,7 @@ def backend_for(platform: str | None = None) -> Backend:
 
 
 def backend_of(device: Device) -> Backend:
-    """The backend whose device it is."""
+    """The backend of a device."""
     current, platform = backend(), str(device.platform)
     same = _ALIASES.get(platform, platform) == current.platform
     return current if same else backend_for(platform)

@@ -157,7 +157,7 @@ class Executable(abc.ABC):
 
     @abc.abstractmethod
     def input_aliases(self) -> dict[int, int]:
-        """From the argnums of arguments to the indices of the results that lie in their memory."""
+        """Maps argnums of arguments to the indices of the results that reuse their memory."""
 
     @property
     @abc.abstractmethod
@@ -257,8 +257,9 @@ class Backend(abc.ABC):
     def putting(
         self, array_type: ArrayTypeLike
     ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]] | None:
-        """What `put` calls for NumPy arrays of this type, on the first device: (function, before,
-        after), for function(*before, (array,), *after). None if it does more than one call."""
+        """The call that `put` makes for NumPy arrays of this type on the first device, as
+        (function, before, after): function(*before, (array,), *after). None if `put` does more than
+        one call."""
         return None
 
     @abc.abstractmethod
@@ -274,8 +275,8 @@ class Backend(abc.ABC):
         devices: Sequence[Device],
         copy: bool = True,
     ) -> Buffer:
-        """One array of type `array_type` from the blocks that this process's devices get, in the
-        order of `devices`."""
+        """One array of type `array_type` from the blocks of this process's `devices`, in their
+        order."""
 
     @abc.abstractmethod
     def assemble(
@@ -299,8 +300,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def replica(self, buffer: Buffer) -> Buffer:
-        """The single-device buffer on one device of this process, of an array of which every device
-        holds a copy."""
+        """The buffer on one device of this process, of an array that every device has a copy of."""
 
     @abc.abstractmethod
     def to_numpy(self, buffer: Buffer) -> np.ndarray[Any, Any]:

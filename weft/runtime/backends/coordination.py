@@ -31,7 +31,7 @@ def start_service(host: str, count: int) -> tuple[int, Any]:
     with socket.create_server((host, 0)) as free:  # a port that nobody has
         port = free.getsockname()[1]
     service = extension.get_distributed_runtime_service(
-        f"{_bracketed(host)}:{port}",
+        f"{_url_host(host)}:{port}",
         count,
         heartbeat_timeout=NEVER,
         shutdown_timeout=10,
@@ -44,9 +44,9 @@ def connect(
     host: str, port: int, number: int, count: int, timeout: int,
     device_ids: tuple[int, ...] | None, group: Any,
 ) -> Distributed:  # fmt: skip
-    """Makes this process number `number` of the group whose service is at an address."""
+    """Makes this process number `number` of the group with the service at `host` and `port`."""
     client = extension.get_distributed_runtime_client(
-        f"{_bracketed(host)}:{port}",
+        f"{_url_host(host)}:{port}",
         number,
         init_timeout=timeout,
         shutdown_timeout=10,
@@ -67,5 +67,5 @@ def disconnect(distributed: Distributed) -> None:
         distributed.client.shutdown()
 
 
-def _bracketed(host: str) -> str:
+def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host

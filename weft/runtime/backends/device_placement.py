@@ -56,11 +56,11 @@ def single(device: Device) -> Placement:
 def tiled(devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None) -> Placement:
     """The placement over several devices; see `Backend.tiled`."""
     key = None if assignment is None else (assignment.shape, tuple(assignment.ravel().tolist()))
-    return _tiled(tuple(devices), key)
+    return _tiled_placement(tuple(devices), key)
 
 
 @functools.lru_cache(maxsize=4096)
-def _tiled(
+def _tiled_placement(
     devices: tuple[Device, ...], key: tuple[tuple[int, ...], tuple[int, ...]] | None
 ) -> Placement:
     if key is None:

@@ -115,7 +115,7 @@ class FakeExecutable(Executable):
         if self.program is None:
             values = [np.zeros(kind.shape, kind.dtype) for kind in self.out_types]
         else:
-            values = [np.asarray(v) for v in self.program(*map(_whole, buffers))]
+            values = [np.asarray(v) for v in self.program(*map(_assemble_values, buffers))]
         for value, kind in zip(values, self.out_types, strict=True):
             _check(value, kind)
         return _Results(values)
@@ -412,7 +412,7 @@ def _block_slices(shape: Sequence[int], placement: FakePlacement) -> list[tuple[
     return found
 
 
-def _whole(buffer: FakeBuffer) -> np.ndarray[Any, Any]:
+def _assemble_values(buffer: FakeBuffer) -> np.ndarray[Any, Any]:
     if not buffer.parts:
         return _values(buffer)
     whole = np.zeros(buffer.array_type.shape, buffer.array_type.dtype)

@@ -71,8 +71,7 @@ class _CustomCallArgs(ctypes.Structure):
 
 
 class _TypeInfo(ctypes.Structure):
-    """How a value of a type is destroyed, and written and read, which the header that handlers are
-    compiled against does not have."""
+    """How values of a type are destroyed, written and read; handlers' headers lack the last two."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("deleter", "serialize", "deserialize")]
 

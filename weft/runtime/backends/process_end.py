@@ -40,7 +40,7 @@ gated: list[tuple[type, str]] = []
 
 
 def pass_gate() -> None:
-    """Does what closed the gate, if it is closed: raises, or waits."""
+    """Calls the closed gate, which raises or waits; does nothing while the gate is open."""
     if _gate is not None:
         _gate()
 
@@ -55,13 +55,13 @@ def _close(gate: Callable[[], None]) -> None:
     global _gate
     if _gate is None:
         for cls, name in gated:
-            setattr(cls, name, property(_behind_gate(getattr(cls, name))))
+            setattr(cls, name, property(_gated_getter(getattr(cls, name))))
     _gate = gate
     if calls is not None:
         calls.use_gate(gate)
 
 
-def _behind_gate(slot: Any) -> Callable[[Any], Any]:
+def _gated_getter(slot: Any) -> Callable[[Any], Any]:
     def read(instance: Any) -> Any:
         pass_gate()
         return slot.__get__(instance)
@@ -103,10 +103,6 @@ def _refuse() -> None:
     raise WeftError(message, operation="fork", got=got, fix=fix)
 
 
-def _is_forked() -> bool:
-    return _gate is _refuse
-
-
 # ---- the end -------------------------------------------------------------------------------------
 
 
@@ -140,7 +136,7 @@ def register_end(keep: Any, waits: Sequence[Callable[[], object]]) -> None:
 def _wait_at_exit(
     keep: Any, thread: threading.Thread, ends: threading.Event, done: threading.Event
 ) -> None:
-    if _is_forked():
+    if _gate is _refuse:
         return
     _close(_stop_others)
     try:
@@ -158,7 +154,7 @@ def _wait_at_exit(
 
 
 def _stop_others() -> None:
-    """Holds a daemon thread up while the process ends. Not for ever: a function that is called at
+    """Blocks a daemon thread while the process ends, but not for ever: a function that is called at
     exit may wait for it."""
     if threading.get_ident() != threading.main_thread().ident and not inside_callback():
         threading.Event().wait(LONGEST_WAIT)

@@ -110,7 +110,7 @@ def custom_calls(module: ir.Module) -> list[tuple[str, str]]:
 
 
 def of_lapack(target: str) -> bool:
-    """Whether a custom call is one of LAPACK, or of a solver that jaxlib binds beside it."""
+    """Whether a custom call is one of LAPACK or of another solver that jaxlib binds."""
     return target.endswith("_ffi") and target.startswith(("lapack_", "tridiagonal_solve_"))
 
 
@@ -196,7 +196,7 @@ def _make_private(op: Any) -> None:
 
 
 def _renumber_channel(op: Any, moved: dict[int, int], channel: Callable[[], int]) -> None:
-    """Gives a collective a new channel; those that shared one still do so."""
+    """Gives a collective a new channel; operations that shared a channel still share one."""
     handle = stablehlo.ChannelHandle(op.attributes["channel_handle"])
     old = int(handle.handle)
     if old not in moved:
@@ -226,7 +226,6 @@ def _translate_partition(op: Any, numbers: np.ndarray[Any, Any]) -> None:
     with mlir.unknown_location(), ir.InsertionPoint(op):
         asked = partition_id()
         values = structural.constant(numbers.astype(np.uint32), (len(numbers),), np.uint32)
-        row = structural.dynamic_slice(values, [asked], (1,))
-        known = structural.reshape(row, ())
+        known = structural.reshape(structural.dynamic_slice(values, [asked], (1,)), ())
     for user, position in users:
         user.operands[position] = known
