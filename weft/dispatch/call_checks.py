@@ -47,7 +47,7 @@ def mismatches(
     names: Sequence[str],
     name: str,
 ) -> list[Mismatch]:
-    """The mismatches of the leaves. `places` has for each leaf a device, a sharding, None for the
+    """The mismatches of the leaves. `places` has for each a device, a sharding, None for the
     default device, or ANYWHERE; `layouts` has a layout, or None for any."""
     rows = zip(leaves, types, places, layouts, names, strict=True)
     found = [_mismatch(i, *row, name) for i, row in enumerate(rows)]

@@ -55,12 +55,12 @@ class Donation:
 
     @property
     def reused(self) -> tuple[DonatedArgument, ...]:
-        """Those in whose memory a result lies."""
+        """The arguments whose memory a result reuses."""
         return tuple(x for x in self.arguments if x.reused_for is not None)
 
     @property
     def unused(self) -> tuple[DonatedArgument, ...]:
-        """Those that were donated in vain: taken, and no result lies there."""
+        """The arguments that were donated in vain: deleted, but not reused."""
         return tuple(x for x in self.arguments if x.taken and x.reused_for is None)
 
     def __iter__(self) -> Iterator[DonatedArgument]:

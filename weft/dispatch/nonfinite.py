@@ -71,7 +71,7 @@ def nonfinite_error(
         kind=what,
         within=within,
         backward=sources.in_backward_pass(source),
-        device=_device_text(value),
+        device=(str(value.device) if type(value) is Array and value.committed else None),
         operation=operation,
         got="\n".join([*lines, note] if note else lines),
         where=source,
@@ -112,8 +112,3 @@ def _operand_text(i: int, value: Any, marks: Any, name: str) -> str:
         if held:
             text += f"; it holds {' and '.join(held)} already"
     return text
-
-
-def _device_text(value: Any) -> str | None:
-    """The device that holds a committed array; None for other values."""
-    return str(value.device) if type(value) is Array and value.committed else None

@@ -30,7 +30,8 @@ from weft.tracing.traces import TracedBody
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ready:
-    """A compiled specialization: its executable, how to call it, and whose memory results take."""
+    """A compiled specialization: its executable, its calling convention, and the arguments it
+    donates."""
 
     program: Program
     call: CompiledCall
@@ -120,8 +121,8 @@ class Specialization:
     def compile(
         self, options: Any, lowered: LoweredProgram | None = None, settled: bool = False
     ) -> Ready:
-        """Compiles the jaxpr, or `lowered`. Warns of arrays that are donated in vain, once per
-        executable. `settled` says that calls move all arguments to its shardings first."""
+        """Compiles the jaxpr, or `lowered`, and warns once of arrays that are donated in vain.
+        `settled`: calls move all arguments to its shardings first."""
         looking = config.settings().looks_at_results
         first = self.place[0] if type(self.place) is tuple else device_for(self.place)
         program = placed_program(

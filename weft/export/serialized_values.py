@@ -62,8 +62,8 @@ def type_from_data(fields: Fields) -> ArrayType:
 
 
 def array_to_data(value: Any, sections: Sections) -> dict[str, Any]:
-    """An array as data: its type, and its elements (of a key, the bits) in row-major order and
-    little-endian in a section of their own."""
+    """An array as data: its type, and its elements (a key's bits), row-major and little-endian, in
+    a new section."""
     array = as_array(value)
     bits = key_bits(array) if isinstance(array.dtype, KeyDType) else array
     values = np.asarray(bits)
@@ -83,8 +83,7 @@ def array_from_data(fields: Fields, sections: Sequence[bytes]) -> Array:
         raise refused(
             f"{fields.what} does not fill its section", f"{len(content)} bytes", f"{wanted} bytes"
         )
-    values = np.frombuffer(content, stored.dtype).reshape(stored.shape)
-    return as_stored(values, type)
+    return as_stored(np.frombuffer(content, stored.dtype).reshape(stored.shape), type)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,8 +122,7 @@ class Split:
             return TiledSharding(devices, blocks)
         grid = np.empty(len(self.partitions), object)
         grid[:] = [devices[i] for i in self.partitions]
-        mesh = Mesh(grid.reshape(self.sizes), self.names)
-        return NamedSharding(mesh, PartitionSpec(*self.spec))
+        return NamedSharding(Mesh(grid.reshape(self.sizes), self.names), PartitionSpec(*self.spec))
 
 
 def split_of(sharding: Any, devices: Sequence[Any], ndim: int) -> Split | None:

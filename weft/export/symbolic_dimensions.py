@@ -216,18 +216,18 @@ class SymbolicDimension:
         return False
 
     def __ge__(self, other: Any) -> bool:
-        return self._compared(other, ">=", 0)
+        return self._compare(other, ">=", 0)
 
     def __gt__(self, other: Any) -> bool:
-        return self._compared(other, ">", 1)
+        return self._compare(other, ">", 1)
 
     def __le__(self, other: Any) -> bool:
-        return not self._compared(other, "<=", 1)
+        return not self._compare(other, "<=", 1)
 
     def __lt__(self, other: Any) -> bool:
-        return not self._compared(other, "<", 0)
+        return not self._compare(other, "<", 0)
 
-    def _compared(self, other: Any, sign: str, least: int) -> bool:
+    def _compare(self, other: Any, sign: str, least: int) -> bool:
         """Whether `self - other` is at least a number."""
         if self._terms_of(other, sign) is None:
             message = f"a symbolic dimension is compared with a {type(other).__name__}"

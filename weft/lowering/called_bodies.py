@@ -61,7 +61,7 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 def size_of_equation(eqn: Equation) -> Size:
-    """The size of an equation: 1 and what its jaxprs hold."""
+    """One plus the sizes of the jaxprs of an equation."""
     inner = jaxprs_in(eqn.params) if eqn.params else ()
     facts = eqn.primitive.facts
     own = Size(1, facts.product, facts.never_called)
@@ -69,8 +69,8 @@ def size_of_equation(eqn: Equation) -> Size:
 
 
 def called_often(jaxpr: Jaxpr) -> frozenset[Jaxpr]:
-    """The jaxprs that equations of a jaxpr, or of those inside it, hold at least `REPEATS` times,
-    and that are worth calling: functions of the user's."""
+    """The user's functions that equations of a jaxpr, or of inner ones, hold at least `REPEATS`
+    times."""
     uses: Counter[Jaxpr] = Counter()
     seen: set[Jaxpr] = {jaxpr}
     left = [jaxpr]

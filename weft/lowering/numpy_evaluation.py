@@ -81,8 +81,8 @@ def program_on_host(
     make: Callable[[], Program],
     multiple_results: bool = True,
 ) -> Program | None:
-    """The jaxpr as a `Program` that NumPy runs until `make` compiles it; None if it has to be
-    compiled at once."""
+    """The jaxpr as a `Program` that NumPy runs until `make` compiles it; None if it must be
+    compiled."""
     types = [*jaxpr.in_types, *jaxpr.out_types]
     backend = client.backend()
     if (
