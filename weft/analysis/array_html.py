@@ -72,8 +72,7 @@ def _note(text: str) -> str:
 def _table(
     values: np.ndarray[Any, Any], indices: Sequence[Sequence[int]], shape: Sequence[int]
 ) -> str:
-    """Values under the indices of their columns, behind those of their rows; dots stand where
-    indices are left out."""
+    """Values with the indices of their columns and rows; dots stand for omitted indices."""
     rows, columns = indices
     left_out_rows = bool(rows) and len(rows) < shape[-2]
     left_out_columns = bool(columns) and len(columns) < shape[-1]

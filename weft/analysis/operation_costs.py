@@ -104,7 +104,7 @@ def _window(eqn: Equation) -> Work:
     return Work(_real_flops(out, max(0.0, float(length - out.size))))
 
 
-def _scattered(eqn: Equation) -> Work:
+def _scatter(eqn: Equation) -> Work:
     updates = eqn.inputs[2].type
     return Work(_real_flops(updates, float(updates.size)))
 
@@ -126,8 +126,8 @@ def _ragged(eqn: Equation) -> Work:
 def _pairs(
     length: int, window: int, outputs: int, stride: int, low: int, dilation: int, spread: int
 ) -> int:
-    """How many pairs of an output and a place of its window, along one dimension, meet an element
-    of the operand, and neither padding nor a hole of its dilation."""
+    """The number of (output, window position) pairs along a dimension that meet an element of the
+    operand, not padding or a hole of its dilation."""
     found = 0
     for place in range(window):
         # Output i reads position i * stride + place * spread - low of the dilated operand.
@@ -229,7 +229,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("reduce_window_sum", "reduce_window_max", "reduce_window_min"), _window),
     **dict.fromkeys(
         ("scatter_add", "scatter_sub", "scatter_mul", "scatter_max", "scatter_min", "addupdate"),
-        _scattered,
+        _scatter,
     ),
     "clamp": _clamp,
     "integer_pow": _integer_pow,
@@ -281,7 +281,7 @@ def work_of(eqn: Equation) -> Work:
 
 
 def is_fusible(eqn: Equation) -> bool:
-    """Whether a compiler computes an operation within what reads its result."""
+    """Whether a compiler fuses an operation into the reader of its result."""
     primitive = eqn.primitive
     return primitive.facts.fusible or (
         rules.access_pattern.get(primitive) is elementwise_reads and len(eqn.outputs) == 1

@@ -91,7 +91,7 @@ def _name(key: Any, kind: str) -> Any:
 
 
 def _check_record(record: Any, what: str) -> None:
-    """Checks the record of a leaf, apart from its type: what it means is found out later."""
+    """Checks the record of a leaf, except for its type."""
     fields = Fields(record, what)
     fields.text("path")
     kind = fields.text("kind")

@@ -59,7 +59,7 @@ def _kind_of(cls: type) -> str:
 
 
 def _key(key: Any, path: tuple[Any, ...], operation: str) -> Any:
-    """A key of a path: the kind of key, and what it holds."""
+    """A key of a path, from its kind and contents."""
     if isinstance(key, pytree.DictKey):
         return key_to_data(key.key, f"the dict at {tree.keystr(path) or 'the top'}", operation)
     if isinstance(key, pytree.GetAttrKey):
@@ -115,12 +115,12 @@ def matched_leaves(
         fits = all(str(key) in saved for key in keys)
         numbers = [saved[str(key)] for key in keys] if fits else numbers
     if not fits:
-        raise _different(path, operation, _described(kind, keys, len(pairs)), node)
+        raise _different(path, operation, _describe(kind, keys, len(pairs)), node)
     for number, (key, child) in zip(numbers, pairs, strict=True):
         yield from matched_leaves(children[number], child, operation, (*path, key))
 
 
-def _described(kind: str, keys: list[Any], count: int) -> str:
+def _describe(kind: str, keys: list[Any], count: int) -> str:
     if kind in ("leaf", "none"):
         return "one leaf" if kind == "leaf" else "None"
     if kind in ("list", "tuple"):
@@ -130,7 +130,7 @@ def _described(kind: str, keys: list[Any], count: int) -> str:
 
 def _different(path: tuple[Any, ...], operation: str, got: str, node: dict[str, Any]) -> TreeError:
     where = tree.keystr(path) or "the top"
-    saved = _described(node["kind"], node.get("keys", []), len(node.get("children", [])))
+    saved = _describe(node["kind"], node.get("keys", []), len(node.get("children", [])))
     message = f"{operation}: `like` and the tree that was saved differ at {where}"
     text = f"at {where} of `like` write {saved}, or leave `like` out, and take the tree apart after"
     fix = Fix("like", text, {"path": path})
