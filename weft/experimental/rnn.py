@@ -191,8 +191,7 @@ def _run(
                 kept = jnp.where(here, new_h, h), jnp.where(here, new_c, c)
                 return kept, jnp.where(here, new_h, jnp.zeros_like(new_h))
 
-            start = (h_0[i], c_0[i])
-            (h, c), y = scan(cell, start, (projected, inside), reverse=direction == 1)
+            (h, c), y = scan(cell, (h_0[i], c_0[i]), (projected, inside), reverse=direction == 1)
             hidden.append(h)
             cells.append(c)
             outs.append(y)
