@@ -167,7 +167,7 @@ class BatchRule:
 
 
 class UsersRule(BatchRule):
-    """The user's rule: runs it on trees and checks what it returns."""
+    """Runs the user's rule on trees and checks its results."""
 
     def __init__(
         self,

@@ -149,10 +149,6 @@ Numbers = Annotated[ArrayLike, _numbers_kind]
 # ---- kernels -----------------------------------------------------------------------------------
 
 
-def _triangle(x: Any) -> Any:
-    return maximum(1 - x, 0)
-
-
 def _keys_cubic(x: Any) -> Any:
     """Keys, IEEE Trans. Acoustics, Speech, and Signal Processing 29 (1981), with a = -1/2."""
     near = (1.5 * x - 2.5) * x * x + 1
@@ -175,7 +171,7 @@ def _lanczos(radius: int) -> Callable[[Any], Any]:
 
 
 _KERNELS = {
-    ResizeMethod.LINEAR: _triangle,
+    ResizeMethod.LINEAR: lambda x: maximum(1 - x, 0),
     ResizeMethod.CUBIC: _keys_cubic,
     ResizeMethod.LANCZOS3: _lanczos(3),
     ResizeMethod.LANCZOS5: _lanczos(5),
@@ -221,16 +217,15 @@ def _wide(dtype: Any) -> Any:
 def _nearest(x: Any, out_length: int, dim: int) -> Any:
     # Integers: the middle of sample i is at (2 i + 1) length / (2 out_length).
     places = (2 * np.arange(out_length, dtype=np.int64) + 1) * x.shape[dim] // (2 * out_length)
-    return _taken(x, places.astype(np.int32), dim)
+    return _take_samples(x, places.astype(np.int32), dim)
 
 
-def _taken(x: Any, places: Any, dim: int) -> Any:
+def _take_samples(x: Any, places: Any, dim: int) -> Any:
     """The samples at places of one dimension, none of which is outside of it."""
-    others = tuple(d for d in range(x.ndim) if d != dim)
     return gather(
         x,
         places[:, None],
-        GatherDimensionNumbers(others, (dim,), (dim,)),
+        GatherDimensionNumbers(tuple(d for d in range(x.ndim) if d != dim), (dim,), (dim,)),
         tuple(1 if d == dim else n for d, n in enumerate(x.shape)),
         indices_are_sorted=True,
         mode="promise_in_bounds",

@@ -64,8 +64,7 @@ def seed_with_impl(impl: Generator, seed: Any) -> Any:
 def random_seed(seeds: Any, impl: Generator) -> Any:
     """The keys of a generator for an array of seeds."""
     flat = jnp.ravel(seeds)
-    keys = vmap(lambda seed: key(seed, impl=impl))(flat)
-    return jnp.reshape(keys, jnp.shape(seeds))
+    return jnp.reshape(vmap(lambda seed: key(seed, impl=impl))(flat), jnp.shape(seeds))
 
 
 def threefry_2x32(keypair: Any, count: Any) -> Any:

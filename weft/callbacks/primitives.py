@@ -162,7 +162,7 @@ def no_vmap_method(call: str, operation: str, fix: str) -> WeftNotImplementedErr
 
 
 class HostCall:
-    """One use of a callback: the function, what its results shall be, and how messages call it."""
+    """One use of a callback: the function, its result types, and its name in messages."""
 
     def __init__(
         self, kind: str, function: Callable[..., Any], result_shape_dtypes: Any, sharding: Any

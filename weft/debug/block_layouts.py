@@ -98,7 +98,7 @@ class BlockLayout:
         return list(itertools.product(*numbers))
 
     def slice_title(self, view: TableView, block: Block) -> str:
-        """Which part of the array a table shows, as an index such as `[0:2, :, :]`."""
+        """The part of the array that a table shows, as an index such as `[0:2, :, :]`."""
         drawn = (view.rows, view.columns)
         if self.axes:
             rest = [self.range(d, n) for d, n in enumerate(block) if d not in drawn]
@@ -146,7 +146,7 @@ def shown(count: int, most: int) -> list[int | None]:
 
 
 def device_label(platform: str, numbers: Sequence[Any]) -> str:
-    """Devices in short, such as `CPU 0,1`; of many the first two, the last and how many."""
+    """Devices in short, such as `CPU 0,1`: of many the first two, the last and the number."""
     if len(numbers) > MOST_NUMBERS:
         text = f"{numbers[0]},{numbers[1]},…,{numbers[-1]} ({len(numbers)})"
     else:

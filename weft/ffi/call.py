@@ -99,14 +99,14 @@ def ffi_call(
     return ForeignCall(
         target_name,
         result_shape_dtypes,
-        _checked(target_name, has_side_effect, vmap_method, version),
+        _check_options(target_name, has_side_effect, vmap_method, version),
         layouts=(input_layouts, output_layouts),
         aliases=input_output_aliases,
         num_batch_dims=num_batch_dims,
     )
 
 
-def _checked(
+def _check_options(
     target: Any, has_side_effect: Any, vmap_method: Any, version: tuple[Any, Any]
 ) -> dict[str, Any]:
     """The parameters of the primitive that operands and results do not decide."""
@@ -223,8 +223,7 @@ def ffi_call_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Ma
     method, target = params["vmap_method"], params["target"]
     if axis.devices or (method or "").startswith("sequential"):
         unroll = method == "sequential_unrolled"
-        apply = partial(ffi_call_p.bind, **params)
-        return one_by_one(axis, args, dims, apply, target, unroll)
+        return one_by_one(axis, args, dims, partial(ffi_call_p.bind, **params), target, unroll)
     if method is None:
         raise no_vmap_method(
             f"the foreign call of {target!r}",

@@ -64,7 +64,7 @@ class PrimitiveApplication:
         return found
 
     def takes(self, args: Sequence[Any]) -> bool:
-        """Whether the type rule takes such operands."""
+        """Whether the type rule accepts these operands."""
         try:
             self.program(args)
         except Exception:  # noqa: BLE001 (a type rule may refuse by any error)
@@ -82,7 +82,7 @@ class PrimitiveApplication:
         ]
 
     def smooth(self, *, order: int = 1, mode: str = "fwd") -> list[int]:
-        """`inexact`. Raises Skipped if there is none, or no such derivative is to be taken."""
+        """`inexact`. Raises Skipped if there is none, or this derivative is not to be taken."""
         if self.example.order < order:
             raise Skipped(f"the example has order={self.example.order}")
         if mode not in self.example.modes:
