@@ -181,11 +181,8 @@ _KERNELS = {
 def _weights(
     length: int, out_length: int, scale: Any, shift: Any, kernel: Any, antialias: bool
 ) -> Any:
-    """The matrix (out_length, length) that resamples one dimension.
-
-    Output sample i is at (i + 1/2 - shift) / scale - 1/2 among those of the input; samples
-    outside of the image are 0.
-    """
+    """The matrix (out_length, length) that resamples one dimension. Output sample i is at (i + 1/2
+    - shift) / scale - 1/2 among those of the input; samples outside of the image are 0."""
     inverse = 1 / scale
     places = (iota(scale.dtype, out_length) + 0.5 - shift) * inverse - 0.5
     distance = places[:, None] - iota(scale.dtype, length)[None]

@@ -253,10 +253,8 @@ def _parse(name: str, text: str) -> Any:
 
 def environment_changes(environment: Mapping[str, str]) -> dict[str, Any]:
     """The settings that `JAX_*` environment variables say: `JAX_ENABLE_X64=1` is the setting
-    `jax_enable_x64`. Where `WEFT_*` says the same setting, that stays.
-
-    Raises ValueError for a value that a setting cannot take.
-    """
+    `jax_enable_x64`. Where `WEFT_*` says the same setting, that stays. Raises ValueError for a
+    value that a setting cannot take."""
     return {
         name: _parse(name, environment[name.upper()])
         for name, own in SHOWN.items()

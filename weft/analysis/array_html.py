@@ -19,10 +19,8 @@ _EDGE = 4
 
 
 def array_html(x: Array, picture: str = "") -> str:
-    """A line that says what the array is, its values, and a picture of where it lies.
-
-    Only the values in the table are read. Where they cannot be, a line says why instead.
-    """
+    """A line that says what the array is, its values, and a picture of where it lies. Only the
+    values in the table are read. Where they cannot be, a line says why instead."""
     lines = [_heading(x), _values(x)]
     return f'<div class="weft-picture"><style>{PAGE_CSS}</style>{"".join(lines)}</div>{picture}'
 

@@ -251,11 +251,9 @@ class LinearProgram:
 
 
 class LinearFunction(Generic[R]):
-    """The derivative of a function at a point: call it with tangents, one per argument.
-
-    `jaxpr` has the residuals as its first inputs; applying it redoes none of the work that computed
-    them. It is a tree of its residuals, which a transformed function can return.
-    """
+    """The derivative of a function at a point: call it with tangents, one per argument. `jaxpr` has
+    the residuals as its first inputs; applying it redoes none of the work that computed them. It is
+    a tree of its residuals, which a transformed function can return."""
 
     def __init__(self, program: LinearProgram, residuals: Sequence[Any]) -> None:
         self._program = program

@@ -46,10 +46,8 @@ from weft.typing import ArrayLike
 
 
 def _basis(leaves: Sequence[Any]) -> list[Any]:
-    """For each leaf the standard basis of all leaves together, along a first dimension.
-
-    Where the leaves have no elements, one vector of no elements stands for the basis.
-    """
+    """For each leaf the standard basis of all leaves together, along a first dimension. Where the
+    leaves have no elements, one vector of no elements stands for the basis."""
     total = sum(type_of(x).size for x in leaves)
     out, start = [], 0
     for leaf in leaves:

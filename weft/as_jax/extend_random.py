@@ -42,9 +42,7 @@ def define_prng_impl(
     tag: str = "?",
 ) -> Generator:
     """Defines a random generator by its functions; a name that is taken gets a number behind it.
-
-    The generator is what `jax.random.key(seed, impl=…)` takes.
-    """
+    The generator is what `jax.random.key(seed, impl=…)` takes."""
     parts: dict[str, Any] = {
         "key_shape": key_shape, "seed": seed, "split": split, "fold_in": fold_in,
         "random_bits": random_bits,

@@ -24,10 +24,8 @@ Backend = Any
 
 
 def apply_primitive(prim: Primitive, *args: Any, **params: Any) -> Any:
-    """Compiles a primitive from its lowering and runs it, whichever trace is current.
-
-    So it may be what `def_impl` sets.
-    """
+    """Compiles a primitive from its lowering and runs it, whichever trace is current. So it may be
+    what `def_impl` sets."""
     return run_lowered(prim, args, params)
 
 

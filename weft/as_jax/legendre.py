@@ -19,11 +19,9 @@ __all__ = ["lpmn", "lpmn_values"]
 
 def lpmn(m: int, n: int, z: Any) -> tuple[Any, Any]:
     """The associated Legendre functions of orders and degrees up to m = n at the points z, and
-    their derivatives, both of shape (m + 1, n + 1, len(z)).
-
-    Raises DTypeError unless z is of float32 or float64, ShapeError unless it has one dimension, and
-    WeftNotImplementedError if m is not n.
-    """
+    their derivatives, both of shape (m + 1, n + 1, len(z)). Raises DTypeError unless z is of
+    float32 or float64, ShapeError unless it has one dimension, and WeftNotImplementedError if m is
+    not n."""
     z = _check("lpmn", m, n, z)
     values: tuple[Any, Any] = jvp(functools.partial(_table, n, False), (z,), (jnp.ones_like(z),))
     return values

@@ -66,10 +66,8 @@ class Snapshot:
 
 
 def snapshot(value: Any, operation: str, copied: bool) -> Snapshot:
-    """A tree on the host. Unless it is `copied`, the memory may be that of the arrays.
-
-    Raises WeftTypeError for leaves that cannot be saved, and TreeError for keys of dicts.
-    """
+    """A tree on the host. Unless it is `copied`, the memory may be that of the arrays. Raises
+    WeftTypeError for leaves that cannot be saved, and TreeError for keys of dicts."""
     leaves: list[tuple[Any, Any]] = []
     structure = structure_to_data(value, operation, leaves)
     with explicit_transfers():

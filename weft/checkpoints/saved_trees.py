@@ -23,9 +23,7 @@ _DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 
 def structure_to_data(value: Any, operation: str, leaves: list[tuple[Any, Any]]) -> dict[str, Any]:
     """A tree's structure; its pairs (path, leaf) are appended to `leaves`, whose numbers it holds.
-
-    Raises TreeError for keys of dicts that JSON has no form for.
-    """
+    Raises TreeError for keys of dicts that JSON has no form for."""
     return _to_data(value, (), operation, leaves)
 
 
@@ -94,9 +92,7 @@ def matched_leaves(
     node: dict[str, Any], like: Any, operation: str, path: tuple[Any, ...] = ()
 ) -> Iterator[tuple[tuple[Any, ...], int, Any]]:
     """Triples (path, number of the saved leaf, leaf of `like`), in the order of like's leaves.
-
-    Raises TreeError if the saved tree has another structure than `like`.
-    """
+    Raises TreeError if the saved tree has another structure than `like`."""
     level = pytree.flatten_one_level_with_keys(like)
     if level is None:
         if node["kind"] != "leaf":

@@ -105,10 +105,8 @@ def write(
     clean: Callable[[], None] = lambda: None,
 ) -> None:
     """Writes a checkpoint together with the other processes; returns when all of it is there.
-
     `token` is the program's. Process 0 calls `clean` first. Raises CheckpointError where this
-    process or another one cannot write.
-    """
+    process or another one cannot write."""
     partial = target.with_name(target.name + PARTIAL)
     first = client.process_index() == 0
     failure: CheckpointError | None = None

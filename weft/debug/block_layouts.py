@@ -108,11 +108,9 @@ class BlockLayout:
 
 
 def layout_of(shape: Sequence[int], sharding: Sharding, *, abstract: bool = False) -> BlockLayout:
-    """The blocks of an array of a shape that the sharding can split.
-
-    With `abstract`, the devices of an abstract mesh are numbered by their places in it; otherwise
-    such a mesh raises WeftValueError.
-    """
+    """The blocks of an array of a shape that the sharding can split. With `abstract`, the devices
+    of an abstract mesh are numbered by their places in it; otherwise such a mesh raises
+    WeftValueError."""
     ndim = len(shape)
     mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
     if abstract and isinstance(mesh, AbstractMesh):

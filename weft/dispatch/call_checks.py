@@ -145,9 +145,7 @@ def check_structure(
     name: str, function: Any, given: Any, wanted: Any, positions: Sequence[int]
 ) -> None:
     """Raises TreeError if (args, kwargs) are not the trees that a function was compiled for.
-
-    `positions` has the argnums of the positional arguments that are not static.
-    """
+    `positions` has the argnums of the positional arguments that are not static."""
     if tree.structure(given) == wanted:
         return
     rows, fixes = [], []

@@ -24,10 +24,8 @@ Move = Callable[[Any], Any] | None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DonatedLeaves:
-    """The indices of the donated leaves of a call, with the types and names of all leaves.
-
-    No result lies in the memory of the `discarded` ones: the runtime may leave them alive.
-    """
+    """The indices of the donated leaves of a call, with the types and names of all leaves. No
+    result lies in the memory of the `discarded` ones: the runtime may leave them alive."""
 
     taken: Sequence[int]
     discarded: Sequence[int]
@@ -82,12 +80,9 @@ class DonatedLeaves:
 
 class CompiledCall:
     """An executable with its calling convention. `run(leaves)` calls it with arrays, or with values
-    that become arrays.
-
-    `kept` has the indices of the leaves that it reads, None if it reads all and nothing else.
-    `settled` says that the leaves have the shardings that it takes. `run` refers to no
-    CompiledCall, so that one that is dropped frees its constants at once.
-    """
+    that become arrays. `kept` has the indices of the leaves that it reads, None if it reads all and
+    nothing else. `settled` says that the leaves have the shardings that it takes. `run` refers to
+    no CompiledCall, so that one that is dropped frees its constants at once."""
 
     __slots__ = ("consts", "donated", "forms", "in_types", "kept", "program", "run", "start")
 
@@ -172,9 +167,7 @@ def checked_call(
     call: CompiledCall, jaxpr: Jaxpr, name: str, input_names: Sequence[str]
 ) -> CompiledCall:
     """A call that raises NonFiniteError for NaNs or infinities in its results, as settings ask.
-
-    `input_names` has the names of the inputs of the jaxpr in messages.
-    """
+    `input_names` has the names of the inputs of the jaxpr in messages."""
     names = dict(zip(jaxpr.inputs, input_names, strict=True))
 
     def run(leaves: Sequence[Any]) -> Any:

@@ -83,9 +83,8 @@ class Group:
     # ---- waiting for others ----------------------------------------------------------------------
 
     def barrier(self, name: str) -> None:
-        """Waits until all processes have come to the barrier of this name.
-
-        Raises DistributedError if one of them ends."""
+        """Waits until all processes have come to the barrier of this name. Raises DistributedError
+        if one of them ends."""
         self._send({"barrier": name})
         with self.waits.noting(f"barrier {name!r}"):
             self._wait(lambda: name in self._passed)
@@ -94,10 +93,9 @@ class Group:
     def agree(
         self, digest: str, name: str, processes: Sequence[int], once: bool, problem: str, text: str
     ) -> None:
-        """Waits until these processes have all come to what a digest tells; see `agreement`.
-
-        Raises DistributedError if one of them comes to something else, or ends: `problem` says
-        what is wrong then, and `text` what to do."""
+        """Waits until these processes have all come to what a digest tells; see `agreement`. Raises
+        DistributedError if one of them comes to something else, or ends: `problem` says what is
+        wrong then, and `text` what to do."""
         with self._changed:
             self._requests += 1
             request = self._requests
@@ -291,9 +289,8 @@ class Group:
         self._exit()
 
     def _exit(self) -> None:
-        """Ends the process at once, with the status of an error: its own, or that of another.
-
-        What another process says after an error of this one does not make that one a follower."""
+        """Ends the process at once, with the status of an error: its own, or that of another. What
+        another process says after an error of this one does not make that one a follower."""
         follows = self.failure is not None and (self.error is None or self._follows)
         status = SECONDARY if follows else self._status
         logging.shutdown()
@@ -320,10 +317,9 @@ class Group:
         self._replaced_hook(kind, error, trace)
 
     def leave(self, timeout: float) -> None:
-        """Leaves the group: waits for the others, where this process has come to a good end.
-
-        After a failure the process ends here: XLA's threads would wait for ever for processes that
-        are gone, and the interpreter for them."""
+        """Leaves the group: waits for the others, where this process has come to a good end. After
+        a failure the process ends here: XLA's threads would wait for ever for processes that are
+        gone, and the interpreter for them."""
         if self._leaving:
             return
         sys.excepthook = self._replaced_hook

@@ -208,10 +208,8 @@ class HiPrimitive(Primitive):
 
 
 class VJPHiPrimitive:
-    """An operation with rules of its own for every transformation: not there yet.
-
-    Declaring one is possible; applying it raises WeftNotImplementedError.
-    """
+    """An operation with rules of its own for every transformation: not there yet. Declaring one is
+    possible; applying it raises WeftNotImplementedError."""
 
     def __call__(self, *args: Any) -> Any:
         raise not_traced(f"{type(self).__name__} is a VJPHiPrimitive", type(self).__name__)

@@ -74,10 +74,8 @@ def init_lstm_weight(
 def unpack_lstm_weights(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> tuple[Weights, Weights, Weights, Weights]:
-    """The weights of inputs and states and their biases, each a dict by layer and direction.
-
-    Raises ShapeError for a vector of another length.
-    """
+    """The weights of inputs and states and their biases, each a dict by layer and direction. Raises
+    ShapeError for a vector of another length."""
     inputs, states = _shapes(input_size, hidden_size, num_layers, bidirectional)
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     if type_of(weights).shape != (count,):

@@ -153,10 +153,8 @@ def _sections(header: Fields, data: bytes) -> list[bytes]:
 
 
 class Fields:
-    """An object of the header, read field by field.
-
-    Every method raises WeftValueError for a field that is missing or of another kind.
-    """
+    """An object of the header, read field by field. Every method raises WeftValueError for a field
+    that is missing or of another kind."""
 
     def __init__(self, value: Any, what: str) -> None:
         if not isinstance(value, dict):

@@ -116,10 +116,8 @@ def export(
 
 
 def _on_devices(x: Any) -> Any:
-    """A struct that is split over an abstract mesh, over devices of this process in its place.
-
-    Only how many there are goes into the exported function. Raises WeftValueError for too few.
-    """
+    """A struct that is split over an abstract mesh, over devices of this process in its place. Only
+    how many there are goes into the exported function. Raises WeftValueError for too few."""
     if not isinstance(x, ShapeDtypeStruct) or not isinstance(x.sharding, NamedSharding):
         return x
     mesh = x.sharding.mesh

@@ -199,11 +199,8 @@ class Template(NamedTuple):
 
 
 def template_of(texts: Sequence[str], fitter: Fitter) -> Template:
-    """The text of which those at the samples are instances.
-
-    Raises InconclusiveDimensionOperation where they differ in more than numbers, or in numbers that
-    do not fit.
-    """
+    """The text of which those at the samples are instances. Raises InconclusiveDimensionOperation
+    where they differ in more than numbers, or in numbers that do not fit."""
     split = [(_NUMBER.split(text), _NUMBER.findall(text)) for text in texts]
     pieces = split[0][0]
     for other, _ in split[1:]:

@@ -88,12 +88,10 @@ def array_from_data(fields: Fields, sections: Sequence[bytes]) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """How an array is split over the partitions of a module: a sharding without devices.
-
-    With `names`, by a mesh of the `sizes`, made of the `partitions` in row-major order, and a
-    `spec` over its axes. Without, `sizes` are the numbers of blocks along each dimension and of
-    copies, and `partitions` hold the blocks; no sizes: each holds all of it.
-    """
+    """How an array is split over the partitions of a module: a sharding without devices. With
+    `names`, by a mesh of the `sizes`, made of the `partitions` in row-major order, and a `spec`
+    over its axes. Without, `sizes` are the numbers of blocks along each dimension and of copies,
+    and `partitions` hold the blocks; no sizes: each holds all of it."""
 
     sizes: tuple[int, ...]
     partitions: tuple[int, ...]

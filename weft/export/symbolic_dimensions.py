@@ -119,12 +119,10 @@ def _product(terms: Mapping[Monomial, int], other: Mapping[Monomial, int]) -> di
 
 
 class SymbolicDimension:
-    """The length of a dimension as a polynomial; made by `symbolic_shape` and by arithmetic.
-
-    `+`, `-`, `*`, `//`, `%` and `**` with whole numbers and other dimensions of the scope give
+    """The length of a dimension as a polynomial; made by `symbolic_shape` and by arithmetic. `+`,
+    `-`, `*`, `//`, `%` and `**` with whole numbers and other dimensions of the scope give
     dimensions. Two are equal where they are the same polynomial. Comparisons, and the conversion to
-    an integer, raise InconclusiveDimensionOperation where the result depends on the values.
-    """
+    an integer, raise InconclusiveDimensionOperation where the result depends on the values."""
 
     __slots__ = ("scope", "terms")
 

@@ -211,10 +211,8 @@ def _limits(
 
 
 def _same_program(one: Exported, other: Exported) -> bool:
-    """Whether two programs are the same, or give the same results for random numbers.
-
-    Where a size is special the compiler's input may be simpler, and mean the same.
-    """
+    """Whether two programs are the same, or give the same results for random numbers. Where a size
+    is special the compiler's input may be simpler, and mean the same."""
     if one.out_avals != other.out_avals:
         return False
     if all(one.mlir_module(name) == other.mlir_module(name) for name in one.platforms):
@@ -243,11 +241,9 @@ def _random(draw: np.random.Generator, of: ArrayType) -> Any:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SymbolicExported(Exported):
-    """An exported function some of whose dimensions are symbolic.
-
-    in_avals, out_avals: the types, with symbolic dimensions. What it has besides is that of
-    `Exported`; `mlir_module` shows the program for one choice of sizes.
-    """
+    """An exported function some of whose dimensions are symbolic. in_avals, out_avals: the types,
+    with symbolic dimensions. What it has besides is that of `Exported`; `mlir_module` shows the
+    program for one choice of sizes."""
 
     _scope: SymbolicScope
     _variables: tuple[str, ...]

@@ -88,10 +88,8 @@ class EvalTrace(Trace):
 
 
 def run_lowered(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Evaluates an application by the executable that its lowering gives, not by Python.
-
-    Raises LeakedTracerError for a tracer.
-    """
+    """Evaluates an application by the executable that its lowering gives, not by Python. Raises
+    LeakedTracerError for a tracer."""
     for value in args:
         if isinstance(value, Tracer):
             raise leaked(value)

@@ -612,10 +612,8 @@ class Finished(NamedTuple):
 
 
 def waiting(executable: Any, called: ForeignPlaces) -> Callable[[Sequence[Any]], Finished]:
-    """The function that runs an executable with callbacks; it returns when all are done.
-
-    So effects of one call come before those of the next, and exceptions reach the caller.
-    """
+    """The function that runs an executable with callbacks; it returns when all are done. So effects
+    of one call come before those of the next, and exceptions reach the caller."""
 
     def run(operands: Sequence[Any]) -> Finished:
         try:

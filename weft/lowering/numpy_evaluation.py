@@ -32,10 +32,8 @@ OFTEN = 1000
 
 @dataclasses.dataclass(eq=False, slots=True)
 class MovingExecutable:
-    """A jaxpr that only moves elements: NumPy runs it, until it is compiled.
-
-    Callers keep `execute` and `handlers`, so these are never replaced.
-    """
+    """A jaxpr that only moves elements: NumPy runs it, until it is compiled. Callers keep `execute`
+    and `handlers`, so these are never replaced."""
 
     jaxpr: Jaxpr
     device: Any

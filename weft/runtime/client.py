@@ -89,10 +89,8 @@ def is_started() -> bool:
 
 
 def set_distributed(distributed: Distributed) -> None:
-    """Makes the devices of this process part of a group of processes.
-
-    Raises WeftError if devices were started before: their numbers would change.
-    """
+    """Makes the devices of this process part of a group of processes. Raises WeftError if devices
+    were started before: their numbers would change."""
     global _distributed
     with _lock:
         if _started:
@@ -109,10 +107,8 @@ def group() -> Distributed | None:
 
 @contextlib.contextmanager
 def use_backend(other: Backend) -> Iterator[Backend]:
-    """Makes another backend the current one within a `with` block, in all threads.
-
-    Clears all caches at either end: executables and buffers belong to one backend.
-    """
+    """Makes another backend the current one within a `with` block, in all threads. Clears all
+    caches at either end: executables and buffers belong to one backend."""
     global _current
     with _lock:
         before, _current = _current, other
@@ -126,10 +122,8 @@ def use_backend(other: Backend) -> Iterator[Backend]:
 
 
 def backend_for(platform: str | None = None) -> Backend:
-    """The backend of a platform: the current one for None, otherwise started if need be.
-
-    Raises PlatformError for a platform that is unknown or not installed.
-    """
+    """The backend of a platform: the current one for None, otherwise started if need be. Raises
+    PlatformError for a platform that is unknown or not installed."""
     current = backend()
     if platform is None:
         return current

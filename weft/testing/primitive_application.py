@@ -32,9 +32,7 @@ class Skipped(Exception):
 @dataclasses.dataclass(frozen=True)
 class PrimitiveApplication:
     """A primitive with operands (arrays) and parameters; `double`: the same in double precision.
-
-    `known` caches the values that several properties need.
-    """
+    `known` caches the values that several properties need."""
 
     primitive: Any
     args: tuple[Any, ...]
@@ -203,10 +201,8 @@ def derivatives(
     case: PrimitiveApplication, function: Callable[..., list[Any]], args: Sequence[Any]
 ) -> Any:
     """The values, the jvp and the vjp of a function of such operands as those of the application.
-
     Not in one executable: XLA takes its time per loop that it emits, and single operations,
-    compiled once, serve all properties.
-    """
+    compiled once, serve all properties."""
     places = [] if case.example.order < 1 else case.inexact
 
     def smooth(*xs: Any) -> list[Any]:

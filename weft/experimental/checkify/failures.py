@@ -44,10 +44,8 @@ class JaxRuntimeError(WeftValueError):
 
 
 class CheckFailure(Exception):
-    """A check that failed, described; its class is the category of the check.
-
-    `where` is the line of the user's program.
-    """
+    """A check that failed, described; its class is the category of the check. `where` is the line
+    of the user's program."""
 
     where: str = ""
 

@@ -15,10 +15,8 @@ _POSITIONS = 2**31 - 1
 
 
 def over_batches(function: Callable[..., Any], n_batch: int, *arrays: Any) -> Any:
-    """`function(*arrays)` mapped over `n_batch` leading dimensions.
-
-    One of length 1 is repeated where that of another array is longer, without a copy.
-    """
+    """`function(*arrays)` mapped over `n_batch` leading dimensions. One of length 1 is repeated
+    where that of another array is longer, without a copy."""
     if n_batch == 0:
         return function(*arrays)
     lengths = [type_of(x).shape[0] for x in arrays]

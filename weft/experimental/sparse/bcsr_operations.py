@@ -60,10 +60,8 @@ def _to_bcoo(mat: BCSR) -> BCOO:
 
 
 def bcsr_from_bcoo(arr: BCOO) -> BCSR:
-    """The BCSR of a BCOO with two sparse dimensions.
-
-    Raises WeftNotImplementedError for other numbers of them.
-    """
+    """The BCSR of a BCOO with two sparse dimensions. Raises WeftNotImplementedError for other
+    numbers of them."""
     if not isinstance(arr, BCOO) or arr.n_sparse != 2:
         what = "a BCSR is made of a BCOO with two sparse dimensions"
         raise unsupported("from_bcoo", what, repr(arr)[:100])

@@ -280,10 +280,8 @@ def reshape(x: BCOO, *shape: Any, order: str = "C") -> BCOO:
 
 def getitem(x: Any, index: Any) -> Any:
     """The part of a sparse array that an index of integers (traced or not), slices, None and `...`
-    names, or one array of integers along the first dimension.
-
-    Raises WeftNotImplementedError for other indices, WeftIndexError for too many.
-    """
+    names, or one array of integers along the first dimension. Raises WeftNotImplementedError for
+    other indices, WeftIndexError for too many."""
     if isinstance(x, BCSR):
         return getitem(x.to_bcoo(), index)
     if not isinstance(x, BCOO):

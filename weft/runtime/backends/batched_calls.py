@@ -46,10 +46,8 @@ _FEWEST_PARTS, _MOST_PARTS = 9, 16
 
 
 def most_in_place(routine: str, dtype: Any, shapes: Sequence[tuple[int, ...]]) -> int:
-    """The number of matrices up to which a call never waits for other threads.
-
-    `shapes` are those of the operands without batch dimensions.
-    """
+    """The number of matrices up to which a call never waits for other threads. `shapes` are those
+    of the operands without batch dimensions."""
     if version >= _UNSPLIT_SINCE or routine in _NEVER_SPLIT:
         return 2**62
     return max(1, (_WORTH_SPLITTING - 1) // max(1, _operation_count(routine, dtype, shapes)))
@@ -79,11 +77,8 @@ def in_parts(
     most: int,
     devices: tuple[int, Split],
 ) -> list[ir.Value]:
-    """The results for a batch, by calls for at most `most` matrices on a device.
-
-    `devices` are the number of devices over which XLA may split the first dimension, and what
-    makes it do so.
-    """
+    """The results for a batch, by calls for at most `most` matrices on a device. `devices` are the
+    number of devices over which XLA may split the first dimension, and what makes it do so."""
     num_devices, split = devices
     # Matrices lie column by column for LAPACK: they are transposed once here, not in every part.
     call = functools.partial(_of_transposed, call)
@@ -151,9 +146,7 @@ def _at_once(
 
 def _group_count(first: int, others: int, most: int, num_devices: int) -> int | None:
     """How many groups the first dimension is taken apart into, for a part with a matrix of each.
-
-    Every device has as many groups. None if there is one device, or where no number fits.
-    """
+    Every device has as many groups. None if there is one device, or where no number fits."""
     if num_devices == 1:
         return None
     fit = range(num_devices, min(first, num_devices * (most // others)) + 1, num_devices)

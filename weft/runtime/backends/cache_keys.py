@@ -59,10 +59,8 @@ def load_or_compile(
     client: Any, module: ir.Module, native: Any, devices: Sequence[Device], threads: int
 ) -> tuple[Loaded, Compile | None]:
     """The executable of a module without host callbacks, and if it was there, how to compile it.
-
     One that was there computes the same, but its text has the source lines of the first module.
-    `threads` is how many the CPU client computes with: XLA splits loops accordingly.
-    """
+    `threads` is how many the CPU client computes with: XLA splits loops accordingly."""
     on = device_list(tuple(devices))
     program = bytecode(module)
 

@@ -24,10 +24,8 @@ is looked after by `weft.distributed`; jaxlib would end the others with a core d
 
 def start_service(host: str, count: int) -> tuple[int, Any]:
     """The port and the service for a group of `count` processes; it lives as long as the second.
-
     Processes are `recoverable` for it: it does not make the others crash where one ends. Who ended
-    is found out and said by `weft.distributed`.
-    """
+    is found out and said by `weft.distributed`."""
     with socket.create_server((host, 0)) as free:  # a port that nobody has
         port = free.getsockname()[1]
     service = extension.get_distributed_runtime_service(

@@ -86,11 +86,9 @@ def compilers_sharding(assignment: np.ndarray[Any, Any] | None) -> Any:
 
 
 def assignment_of(sharding: Any) -> np.ndarray[Any, Any] | None:
-    """The assignment, as `tiled` takes it, of an OpSharding of an executable.
-
-    An XLA sharding may end in one dimension of equal copies, or in several that say why the copies
-    are equal; the assignment has one.
-    """
+    """The assignment, as `tiled` takes it, of an OpSharding of an executable. An XLA sharding may
+    end in one dimension of equal copies, or in several that say why the copies are equal; the
+    assignment has one."""
     found = HloSharding.from_proto(sharding)
     if found.is_replicated():
         return None

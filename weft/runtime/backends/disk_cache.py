@@ -119,10 +119,8 @@ def default_directory() -> str:
 
 
 def _make_directory(path: str) -> str:
-    """The directory of entries within `path`, made if need be. Raises _Unusable for a bad one.
-
-    All releases share one directory, so that one bound holds for what all of them keep.
-    """
+    """The directory of entries within `path`, made if need be. Raises _Unusable for a bad one. All
+    releases share one directory, so that one bound holds for what all of them keep."""
     # Links are followed once, here: from now on no one else can point them elsewhere.
     try:
         root = os.path.realpath(os.path.expanduser(path))
@@ -205,12 +203,9 @@ def _unpack(key: str, maker: str, data: bytes) -> bytes:
 
 def _open_file(path: str, flags: int) -> int:
     """The descriptor of a file in the directory, which belongs to this user and which no one else
-    can write. Raises _Unusable for anything else.
-
-    Every file that is not new is opened here. It is looked at once it is open, so that no one can
-    put something else there in between. Not following matters for a link, and not waiting for a
-    pipe, which would wait for its other end.
-    """
+    can write. Raises _Unusable for anything else. Every file that is not new is opened here. It is
+    looked at once it is open, so that no one can put something else there in between. Not following
+    matters for a link, and not waiting for a pipe, which would wait for its other end."""
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
@@ -248,12 +243,10 @@ def _read(path: str, key: str) -> bytes:
 
 
 class ProgramCache:
-    """A directory of entries, the most recently used ones up to `max_bytes`.
-
-    A key is the name of a file, and `maker` the release that made an entry: no other reads it. Any
-    number of threads and processes may use one directory at the same time. An unreadable entry is
-    a miss, an unwritable one is not kept; both warn once in a process, neither raises.
-    """
+    """A directory of entries, the most recently used ones up to `max_bytes`. A key is the name of a
+    file, and `maker` the release that made an entry: no other reads it. Any number of threads and
+    processes may use one directory at the same time. An unreadable entry is a miss, an unwritable
+    one is not kept; both warn once in a process, neither raises."""
 
     def __init__(self, directory: str, max_bytes: int) -> None:
         self.directory = directory
@@ -354,11 +347,9 @@ class ProgramCache:
     @contextlib.contextmanager
     def _room(self, size: int) -> Iterator[None]:
         """Makes room for an entry and counts its bytes; no other is added within the `with` block.
-
         The count is kept in a file, so that a new entry need not look at all others. It errs
         upwards (entries written twice, or discarded), and is put right when it is too much. It does
-        not err downwards, since no entry is added without the lock.
-        """
+        not err downwards, since no entry is added without the lock."""
         with self._open_locked() as descriptor:
             total = _read_count(descriptor)
             again = secrets.randbelow(_RECOUNT) == 0
@@ -370,12 +361,10 @@ class ProgramCache:
 
     @contextlib.contextmanager
     def _open_locked(self) -> Iterator[int]:
-        """The file with the count, locked against other threads and processes.
-
-        Raises _Unusable where something else is in its place, and _Busy where another process keeps
-        it locked. The system takes the lock from a process that is killed; one that is stopped
-        keeps it. One wait is enough to learn that: until the lock is free again none waits.
-        """
+        """The file with the count, locked against other threads and processes. Raises _Unusable
+        where something else is in its place, and _Busy where another process keeps it locked. The
+        system takes the lock from a process that is killed; one that is stopped keeps it. One wait
+        is enough to learn that: until the lock is free again none waits."""
         try:
             descriptor = _open_file(self._count_path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # The directory was removed.

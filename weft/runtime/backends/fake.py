@@ -164,12 +164,10 @@ class FakeExecutable(Executable):
 
 
 class FakeBackend(Backend):
-    """A backend of `num_devices` fake devices that counts its calls.
-
-    `counts` has the numbers of "compiles", "executions", "puts" and "copies"; `modules` the text of
-    every compiled module, in order. `programs` maps a module's name to the Python function that
-    stands for it: from NumPy arrays (whole ones) to a sequence of NumPy arrays.
-    """
+    """A backend of `num_devices` fake devices that counts its calls. `counts` has the numbers of
+    "compiles", "executions", "puts" and "copies"; `modules` the text of every compiled module, in
+    order. `programs` maps a module's name to the Python function that stands for it: from NumPy
+    arrays (whole ones) to a sequence of NumPy arrays."""
 
     runtime_fault = WeftError
 

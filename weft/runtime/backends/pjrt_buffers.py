@@ -97,11 +97,9 @@ def put_shards(
 
 
 def _copied_by_xla(shards: Sequence[np.ndarray[Any, Any]], dtype: np.dtype[Any]) -> bool:
-    """Whether XLA is to copy these blocks itself, which is faster.
-
-    It fails with "bad function call" where two of them start at one address, and it would copy a
-    block that several devices get for each of them.
-    """
+    """Whether XLA is to copy these blocks itself, which is faster. It fails with "bad function
+    call" where two of them start at one address, and it would copy a block that several devices get
+    for each of them."""
     if not all(s.dtype == dtype and s.nbytes < _LARGE and s.dtype.isnative for s in shards):
         return False
     addresses = {s.__array_interface__["data"][0] for s in shards}
@@ -298,10 +296,8 @@ explanations: list[Callable[[str], WeftError | None]] = []
 
 
 def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
-    """The error for the user when the runtime fails on these buffers.
-
-    An error that a Python callback raised is part of the message, with the line where it did.
-    """
+    """The error for the user when the runtime fails on these buffers. An error that a Python
+    callback raised is part of the message, with the line where it did."""
     if any(is_deleted(buffer) for buffer in buffers):
         return deleted()
     for explain in explanations:
@@ -317,11 +313,9 @@ _DLPACK_PLATFORMS = {1: "cpu", 2: "gpu", 3: "cpu"}
 
 
 def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
-    """A capsule that shares the memory of a single-device buffer.
-
-    It is made from a clone: jaxlib ends the process if a buffer is deleted while a capsule made
-    from that very object is alive; a deleted clone's memory stays until the capsule goes.
-    """
+    """A capsule that shares the memory of a single-device buffer. It is made from a clone: jaxlib
+    ends the process if a buffer is deleted while a capsule made from that very object is alive; a
+    deleted clone's memory stays until the capsule goes."""
     if buffer.is_deleted():
         raise deleted("dlpack")
     try:

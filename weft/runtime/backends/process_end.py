@@ -74,9 +74,7 @@ def _gated_getter(slot: Any) -> Callable[[Any], Any]:
 
 def register_fork(refuse_to_wait: Callable[[], object]) -> None:
     """Makes processes that are forked from now on refuse to compile and to run executables.
-
-    `refuse_to_wait` is called in each, to make waiting for values pass the gate too.
-    """
+    `refuse_to_wait` is called in each, to make waiting for values pass the gate too."""
     global _forks_registered
     if not _forks_registered and hasattr(os, "register_at_fork"):
         _forks_registered = True
@@ -161,11 +159,9 @@ def _stop_others() -> None:
 
 
 def _leave_as_it_is(keep: Any) -> None:
-    """Makes the process end, with its exit status, while XLA still works in other threads.
-
-    Python ends such a thread where it returns to the interpreter, and C++ calls that an error: its
-    handler lets the thread sleep. The functions that free C++'s data at exit are left out.
-    """
+    """Makes the process end, with its exit status, while XLA still works in other threads. Python
+    ends such a thread where it returns to the interpreter, and C++ calls that an error: its handler
+    lets the thread sleep. The functions that free C++'s data at exit are left out."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
     with contextlib.suppress(OSError, AttributeError):  # other systems than Linux with glibc
         libc, libstdcxx = ctypes.CDLL(None), ctypes.CDLL("libstdc++.so.6")

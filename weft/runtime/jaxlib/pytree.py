@@ -79,10 +79,8 @@ registry.__name__ = "registry"
 
 
 def explain_recursion(tree: Any, error: BaseException) -> None:
-    """Raises TreeError where a tree is nested too deep to be followed, or contains itself.
-
-    `error` is what jaxlib raised: RecursionError, or SystemError or ValueError because of one.
-    """
+    """Raises TreeError where a tree is nested too deep to be followed, or contains itself. `error`
+    is what jaxlib raised: RecursionError, or SystemError or ValueError because of one."""
     if not isinstance(error, RecursionError) and not isinstance(error.__cause__, RecursionError):
         return
     operation, wanted = "tree.flatten", "containers that end in leaves"

@@ -462,11 +462,10 @@ def _pad_separately(pad: ir.Operation) -> ir.Value:
 
 
 def _misleads_partitioner(reshape: ir.Operation, partitions: int) -> bool:
-    """Whether a reshape may mislead the partitioner about what is equal.
-
-    The partitioner notes the dimensions along which a broadcast repeats elements, and leaves out
-    transfers along them. A reshape gets the notes of dimensions of the same lengths on a device, in
-    order. Where it leaves one row on each device, these lengths do not tell dimensions apart."""
+    """Whether a reshape may mislead the partitioner about what is equal. The partitioner notes the
+    dimensions along which a broadcast repeats elements, and leaves out transfers along them. A
+    reshape gets the notes of dimensions of the same lengths on a device, in order. Where it leaves
+    one row on each device, these lengths do not tell dimensions apart."""
     if not any(1 < n <= partitions for n in shape_of(reshape)):
         return False
     sources = above(reshape.operands[0], lambda name: name not in WITH_BUFFER)
