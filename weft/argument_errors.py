@@ -38,12 +38,12 @@ def refusal(
     wanted: str | None = None,
     fix: Fix | None = None,
 ) -> E:
-    """The error of a class, for what is not a matter of one argument's value."""
+    """An error of a class that is not about one argument's value."""
     return kind(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def _passed(argument: str, use: Any, fix: Fix | None) -> Fix | None:
-    """The fix that passes a value for the argument, or the one that is given."""
+def _pass_fix(argument: str, use: Any, fix: Fix | None) -> Fix | None:
+    """The fix that passes a value for the argument, or `fix`."""
     if use is NOT_GIVEN:
         return fix
     return Fix(argument, f"pass {argument}={use!r}", {argument: use})
@@ -95,7 +95,7 @@ def not_an_array(
     wanted: str = "an array, a number, or a tree of those",
     fix: Fix | None = None,
 ) -> WeftTypeError:
-    """The error for a value that is not an array and does not stand for one; `what` names it."""
+    """The error for a value that is not an array and cannot become one; `what` names it."""
     return refusal(WeftTypeError, f"{what} is no array", operation, described(value), wanted, fix)
 
 
@@ -142,7 +142,7 @@ def invalid_class(
     wanted: str | None = None,
     fix: Fix | None = None,
 ) -> WeftTypeError:
-    """The error for a value whose class the function does not take; the message shows the class."""
+    """The error for a value of a wrong class, which the message shows."""
     got = f"{argument}={value!r:.80} of class {type(value).__name__}"
     return refusal(WeftTypeError, message, operation, got, wanted, fix)
 
@@ -182,7 +182,7 @@ def invalid_type(
 ) -> WeftTypeError:
     """The error for a value of a kind that the function does not take."""
     got = f"{argument}={value!r:.80}"
-    return refusal(WeftTypeError, message, operation, got, wanted, _passed(argument, use, fix))
+    return refusal(WeftTypeError, message, operation, got, wanted, _pass_fix(argument, use, fix))
 
 
 def invalid_value(
@@ -196,7 +196,7 @@ def invalid_value(
 ) -> WeftValueError:
     """The error for a value of the right kind that the function cannot take."""
     got = f"{argument}={value!r:.80}"
-    return refusal(WeftValueError, message, operation, got, wanted, _passed(argument, use, fix))
+    return refusal(WeftValueError, message, operation, got, wanted, _pass_fix(argument, use, fix))
 
 
 def integer_of(value: Any, operation: str, argument: str) -> int:
@@ -212,7 +212,7 @@ def integer_of(value: Any, operation: str, argument: str) -> int:
 
 
 def integers_of(values: Any, operation: str, argument: str) -> tuple[int, ...]:
-    """Static integers. Raises WeftTypeError if `values` is no sequence of such."""
+    """Static integers. Raises WeftTypeError if `values` is not a sequence of integers."""
     try:
         return tuple(map(operator.index, values))
     except TypeError as error:

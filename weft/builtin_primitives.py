@@ -60,7 +60,7 @@ _HOMES = (
 )
 
 
-def _found() -> dict[str, Primitive]:
+def _all_primitives() -> dict[str, Primitive]:
     """Every primitive that a module of weft names."""
     for home in _HOMES:
         inside = getattr(importlib.import_module(home), "__path__", ())
@@ -105,7 +105,7 @@ class BuiltinPrimitives(Mapping[str, Primitive]):
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute == "_by_name":
-            self._by_name = _found()
+            self._by_name = _all_primitives()
             return self._by_name
         if attribute.startswith("_"):
             raise AttributeError(attribute)

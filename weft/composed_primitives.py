@@ -61,10 +61,6 @@ def _device_put(*values: Any, devices: Any, srcs: Any = (), copy_semantics: Any 
     return [device_put(x, place) for x, place in zip(values, devices, strict=True)]
 
 
-def _random_bits(random_keys: Any, *, bit_width: int, shape: tuple[int, ...]) -> Any:
-    return _each(lambda one: bits(one, shape, f"uint{bit_width}"), random_keys)
-
-
 def _random_fold_in(random_keys: Any, messages: Any) -> Any:
     random_keys, messages = jnp.broadcast_arrays(random_keys, messages)
     return _each(fold_in, random_keys, messages)
@@ -73,7 +69,9 @@ def _random_fold_in(random_keys: Any, messages: Any) -> Any:
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "cholesky_update_p": cholesky_update,
     "copy_p": jnp.copy,
-    "random_bits_p": _random_bits,
+    "random_bits_p": lambda random_keys, *, bit_width, shape: _each(
+        lambda one: bits(one, shape, f"uint{bit_width}"), random_keys
+    ),
     "random_fold_in_p": _random_fold_in,
     "random_seed_p": lambda seeds, *, impl: _each(lambda seed: key(seed, impl=impl), seeds),
     "random_split_p": lambda random_keys, *, shape: _each(

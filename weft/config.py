@@ -35,7 +35,7 @@ _T = TypeVar("_T", Settings, HostSettings)
 
 
 def _reader(table: type[_T], free: bool) -> Callable[[_T], Any]:
-    """Reads the values of a table's rows: those that users choose, or all others."""
+    """Reads the values of a table's rows: the free ones, or all others."""
     names = [field.name for field in dataclasses.fields(table)]
     return operator.attrgetter(*(name for name in names if (ROWS[name].kind is FREE) is free))
 
@@ -217,7 +217,7 @@ def override(**changes: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def using(inner: Settings) -> Iterator[None]:
-    """Puts settings that were in force elsewhere in force within a `with` block."""
+    """Applies settings of another context within a `with` block."""
     token = _local.set(inner)
     counted = int(inner.looks_at_results)
     _count_looking(counted)

@@ -82,11 +82,9 @@ class custom_vmap(PositionalFunction[P, R]):
     @api_boundary
     def def_vmap(self, vmap_rule: F) -> F:
         """Sets the rule, `vmap_rule(axis_size, in_batched, *args) -> (result, out_batched)`.
-
         `in_batched` is a list with one entry per argument: a tree of booleans like it, True where
         the leaf has the mapped axis in front. The result is a tree like that of the function, and
-        `out_batched` one of booleans like it. Returns the rule.
-        """
+        `out_batched` one of booleans like it. Returns the rule."""
         check_rule("def_vmap", vmap_rule)
         self._rule = vmap_rule
         forget_traces(self)
@@ -148,11 +146,9 @@ def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
 
 
 class BatchRule:
-    """What `vmap` makes of an application, on flat lists.
-
-    Called with the size of the mapped axis, which operands have it (in front), and the operands;
-    returns the results and which of these have it.
-    """
+    """What `vmap` makes of an application, on flat lists. Called with the size of the mapped axis,
+    which operands have it (in front), and the operands; returns the results and which of these have
+    it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -167,7 +163,7 @@ class BatchRule:
 
 
 class UsersRule(BatchRule):
-    """The user's rule: runs it on trees and checks what it returns."""
+    """Runs the user's rule on trees and checks its results."""
 
     def __init__(
         self,

@@ -522,7 +522,7 @@ def register_operand_type(function: Callable[[Any], Any]) -> None:
 
 
 def _pair(value: Any) -> tuple[DType, bool]:
-    """The dtype and weak type of an array or number, or of what names a dtype."""
+    """The dtype and weak type of an array or number, or of a name of a dtype."""
     if value is None:
         return default_float(), False
     if isinstance(value, type) and value in _BY_PYTHON_TYPE:

@@ -129,28 +129,28 @@ class WeftError(Exception):
     def __str__(self) -> str:
         lines = [self.message]
         for label, value in (
-            ("in", self._unnamed()),
-            ("operation", self._unsaid(self.operation)),
-            ("got", self._unsaid(self.got)),
+            ("in", self._missing_name()),
+            ("operation", self._unless_in_message(self.operation)),
+            ("got", self._unless_in_message(self.got)),
             ("wanted", self.wanted),
         ):
             if value is not None:
-                lines.append(f"  {label}: {_indented(value)}")
+                lines.append(f"  {label}: {_indent(value)}")
         location = self.location
         if location is not None:
             lines.append(f"  {source.placed(location)}")
         if self.fix is not None:
-            lines.append(f"  Fix: {_indented(self.fix.text)}")
+            lines.append(f"  Fix: {_indent(self.fix.text)}")
         return _COUNT.sub(_singular, "\n".join(lines))
 
-    def _unnamed(self) -> str | None:
+    def _missing_name(self) -> str | None:
         """The function that was called, where the message and the operation do not name it."""
         called = self.called
         if called is None or re.search(rf"\b{called}\b", f"{self.message} {self.operation}"):
             return None
         return called
 
-    def _unsaid(self, value: Any) -> Any:
+    def _unless_in_message(self, value: Any) -> Any:
         """A value that the message does not show already, or None."""
         said = re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", self.message)
         return None if said else value
@@ -183,7 +183,7 @@ def _singular(found: re.Match[str]) -> str:
     return text
 
 
-def _indented(value: Any) -> str:
+def _indent(value: Any) -> str:
     return str(value).replace("\n", "\n    ")
 
 

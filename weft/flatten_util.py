@@ -72,8 +72,7 @@ class Unravel:
         for one in self.types:
             part = value[start : start + one.size] if len(self.types) > 1 else value
             start += one.size
-            shaped = reshape(part, one.shape)
-            leaves.append(self.leaf(shaped, one))
+            leaves.append(self.leaf(reshape(part, one.shape), one))
         return self.structure.unflatten(leaves)
 
     def leaf(self, value: Any, of: ArrayType) -> Any:

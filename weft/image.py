@@ -151,10 +151,6 @@ Numbers = Annotated[ArrayLike, _numbers_kind]
 # ---- kernels -----------------------------------------------------------------------------------
 
 
-def _triangle(x: Any) -> Any:
-    return maximum(1 - x, 0)
-
-
 def _keys_cubic(x: Any) -> Any:
     """Keys, IEEE Trans. Acoustics, Speech, and Signal Processing 29 (1981), with a = -1/2."""
     near = (1.5 * x - 2.5) * x * x + 1
@@ -177,7 +173,7 @@ def _lanczos(radius: int) -> Callable[[Any], Any]:
 
 
 _KERNELS = {
-    ResizeMethod.LINEAR: _triangle,
+    ResizeMethod.LINEAR: lambda x: maximum(1 - x, 0),
     ResizeMethod.CUBIC: _keys_cubic,
     ResizeMethod.LANCZOS3: _lanczos(3),
     ResizeMethod.LANCZOS5: _lanczos(5),
@@ -187,11 +183,8 @@ _KERNELS = {
 def _weights(
     length: int, out_length: int, scale: Any, shift: Any, kernel: Any, antialias: bool
 ) -> Any:
-    """The matrix (out_length, length) that resamples one dimension.
-
-    Output sample i is at (i + 1/2 - shift) / scale - 1/2 among those of the input; samples
-    outside of the image are 0.
-    """
+    """The matrix (out_length, length) that resamples one dimension. Output sample i is at (i + 1/2
+    - shift) / scale - 1/2 among those of the input; samples outside of the image are 0."""
     inverse = 1 / scale
     places = (iota(scale.dtype, out_length) + 0.5 - shift) * inverse - 0.5
     distance = places[:, None] - iota(scale.dtype, length)[None]

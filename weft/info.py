@@ -98,7 +98,7 @@ def _cache() -> dict[str, Any]:
 
 
 def _settings() -> dict[str, dict[str, Any]]:
-    """The settings whose values are not their defaults, with the environment variable of each."""
+    """The settings that differ from their defaults, with their environment variables."""
     found = {}
     for values in (config.settings(), config.host_settings()):
         for field in dataclasses.fields(values):
@@ -118,7 +118,7 @@ def _settings() -> dict[str, dict[str, Any]]:
 
 
 def _short(text: str) -> str:
-    """A text with `~` for the home folder, whose name is that of a user."""
+    """A text with `~` for the home folder, which names the user."""
     home = os.path.expanduser("~")
     return text.replace(home, "~") if len(home) > 1 else text
 

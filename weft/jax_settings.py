@@ -236,8 +236,8 @@ def _default(name: str) -> Any:
     return read(name, Settings(), HostSettings())
 
 
-def _parsed(name: str, text: str) -> Any:
-    """The value that a text stands for. Raises ValueError for none."""
+def _parse(name: str, text: str) -> Any:
+    """The value of a text. Raises ValueError for an invalid one."""
     default = _default(name)
     own = _own(name)
     kind = next(iter(_SPELLED[own].values())).type if own in _SPELLED else type(default)
@@ -253,12 +253,10 @@ def _parsed(name: str, text: str) -> Any:
 
 def environment_changes(environment: Mapping[str, str]) -> dict[str, Any]:
     """The settings that `JAX_*` environment variables say: `JAX_ENABLE_X64=1` is the setting
-    `jax_enable_x64`. Where `WEFT_*` says the same setting, that stays.
-
-    Raises ValueError for a value that a setting cannot take.
-    """
+    `jax_enable_x64`. Where `WEFT_*` says the same setting, that stays. Raises ValueError for a
+    value that a setting cannot take."""
     return {
-        name: _parsed(name, environment[name.upper()])
+        name: _parse(name, environment[name.upper()])
         for name, own in SHOWN.items()
         if name.upper() in environment
         and not any("WEFT_" + row.upper() in environment for row in _SPELLED.get(own, (own,)))
@@ -272,7 +270,7 @@ def flag_changes(arguments: list[str]) -> dict[str, Any]:
     waiting = None
     for argument in arguments:
         if waiting is not None:
-            found[waiting] = _parsed(waiting, argument)
+            found[waiting] = _parse(waiting, argument)
             waiting = None
             continue
         if argument == "--":
@@ -281,7 +279,7 @@ def flag_changes(arguments: list[str]) -> dict[str, Any]:
         if not argument.startswith("-"):
             continue
         if name in SHOWN and given:
-            found[name] = _parsed(name, text)
+            found[name] = _parse(name, text)
         elif name in SHOWN and isinstance(_default(name), bool):
             found[name] = True
         elif name in SHOWN:

@@ -40,7 +40,7 @@ from weft.setting_kinds import (
 
 
 class Row(NamedTuple):
-    """What is said of a setting, beside its name and its type."""
+    """The documentation of a setting, beside its name and type."""
 
     default: Any
     meaning: str

@@ -35,8 +35,8 @@ def _varies(leaf: Any, plain: bool = False) -> bool:
     return bool(dtypes.is_inexact(dtype)) and not (plain and dtype.kind not in "fc")
 
 
-def _moved(args: Any, directions: Any, by: float) -> Any:
-    """The arguments, moved along directions; those that do not vary stay."""
+def _move(args: Any, directions: Any, by: float) -> Any:
+    """The arguments, moved along directions; constants stay."""
 
     def one(x: Any, d: Any) -> Any:
         if not _varies(x):
@@ -50,8 +50,8 @@ def _moved(args: Any, directions: Any, by: float) -> Any:
 def _numerical(f: Callable[..., Any], args: Any, directions: Any, eps: float) -> Any:
     """The directional derivative by a central difference, `eps` ahead and behind as in JAX: the
     rounding of the values counts half of what it does at half the step."""
-    ahead = f(*_moved(args, directions, eps))
-    behind = f(*_moved(args, directions, -eps))
+    ahead = f(*_move(args, directions, eps))
+    behind = f(*_move(args, directions, -eps))
 
     def slope(a: Any, b: Any) -> Any:
         if not _varies(a):

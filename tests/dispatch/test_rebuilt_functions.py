@@ -200,12 +200,12 @@ def test_a_directory_made_again_is_still_taken(tmp_path):
     usual = os.umask(0o002)  # that of systems where each user has a group
     try:
         root = tmp_path / "cache"
-        cache = disk_cache.ProgramCache(disk_cache._prepared(str(root)), 1 << 20)
+        cache = disk_cache.ProgramCache(disk_cache._make_directory(str(root)), 1 << 20)
         os.rmdir(cache.directory)
         os.rmdir(root)
         cache.store("0" * 64, "maker", b"payload")
         assert stat.S_IMODE(root.stat().st_mode) == 0o700
-        assert disk_cache._prepared(str(root)) == cache.directory
+        assert disk_cache._make_directory(str(root)) == cache.directory
     finally:
         os.umask(usual)
     assert cache.load("0" * 64, "maker") == b"payload"
@@ -215,4 +215,4 @@ def test_a_file_in_place_of_the_directory_is_named(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(disk_cache._Unusable, match=f"{file} is not a directory"):
-        disk_cache._prepared(str(file))
+        disk_cache._make_directory(str(file))

@@ -44,7 +44,7 @@ def entry(cache, key=KEY):
 
 
 def size_of(payload):
-    return len(disk_cache._packed(KEY, MAKER, payload))
+    return len(disk_cache._pack(KEY, MAKER, payload))
 
 
 def unpredictable(count):
@@ -117,23 +117,23 @@ def refused(cache, match, maker=MAKER):
 
 
 def test_every_bit_matters():
-    data = disk_cache._packed(KEY, MAKER, PAYLOAD)
-    assert disk_cache._unpacked(KEY, MAKER, data) == PAYLOAD
+    data = disk_cache._pack(KEY, MAKER, PAYLOAD)
+    assert disk_cache._unpack(KEY, MAKER, data) == PAYLOAD
     for position in range(len(data)):
         for bit in range(8):
             wrong = bytearray(data)
             wrong[position] ^= 1 << bit
             with pytest.raises(disk_cache._Unusable):
-                disk_cache._unpacked(KEY, MAKER, bytes(wrong))
+                disk_cache._unpack(KEY, MAKER, bytes(wrong))
 
 
 def test_every_byte_matters():
-    data = disk_cache._packed(KEY, MAKER, PAYLOAD)
+    data = disk_cache._pack(KEY, MAKER, PAYLOAD)
     for length in range(len(data)):
         with pytest.raises(disk_cache._Unusable):
-            disk_cache._unpacked(KEY, MAKER, data[:length])
+            disk_cache._unpack(KEY, MAKER, data[:length])
     with pytest.raises(disk_cache._Unusable, match="too long"):
-        disk_cache._unpacked(KEY, MAKER, data + b"\0")
+        disk_cache._unpack(KEY, MAKER, data + b"\0")
 
 
 # Where the regions of an entry begin: magic, format, lengths, maker, key, digest, payload.
@@ -407,7 +407,7 @@ def test_clearing_leaves_an_entry_that_is_being_written(cache, monkeypatch):
 
 
 def test_a_forked_process_does_not_hold_the_lock(cache):
-    with cache._locked() as descriptor:
+    with cache._open_locked() as descriptor:
         copy = os.dup(descriptor)  # what a fork makes
     try:
         with open(os.path.join(cache.directory, "size"), "rb") as free:

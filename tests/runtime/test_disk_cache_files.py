@@ -225,7 +225,7 @@ def test_what_cannot_be_the_name_of_a_directory(path, tmp_path, monkeypatch):
 
 def with_lengths(text, stored, full):
     """An entry whose lengths were changed, with the digest that it then has."""
-    data = disk_cache._packed(KEY, MAKER, PAYLOAD)
+    data = disk_cache._pack(KEY, MAKER, PAYLOAD)
     own = zlib.compress(PAYLOAD, 1)
     start = len(disk_cache._MAGIC) + 4
     sizes = (len(MAKER), len(own), len(PAYLOAD))
@@ -262,13 +262,13 @@ def test_a_length_that_is_not_so(around, which, length):
 def test_a_payload_that_unpacks_to_more_than_it_says(around):
     """A gigabyte of zeros takes a megabyte: no more is unpacked than the head names."""
     own = zlib.compress(bytes(1 << 26), 9)
-    head = disk_cache._packed(KEY, MAKER, PAYLOAD)
+    head = disk_cache._pack(KEY, MAKER, PAYLOAD)
     head = head[: len(head) - len(zlib.compress(PAYLOAD, 1)) - disk_cache._DIGEST]
     start = len(disk_cache._MAGIC) + 4
     head = head[:start] + struct.pack("<IQQ", len(MAKER), len(own), 100) + head[start + 20 :]
     data = head + disk_cache.hashlib.sha256(head + own).digest() + own
     with pytest.raises(disk_cache._Unusable, match="another length"):
-        disk_cache._unpacked(KEY, MAKER, data)
+        disk_cache._unpack(KEY, MAKER, data)
 
 
 def test_a_count_that_is_too_low_is_put_right(around, monkeypatch):

@@ -274,14 +274,14 @@ def test_everything_else_is_part_of_a_key(monkeypatch):
     for name, (attribute, value) in changes.items():
         with monkeypatch.context() as other:
             other.setattr(cache_keys, attribute, value)
-            cache_keys._surroundings.cache_clear()
+            cache_keys._environment_parts.cache_clear()
             found[name] = key_of(module)
     monkeypatch.setenv("XLA_SOMETHING", "1")
-    cache_keys._surroundings.cache_clear()
+    cache_keys._environment_parts.cache_clear()
     found["environment"] = key_of(module)
     monkeypatch.delenv("XLA_SOMETHING")
     monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", ".5")
-    cache_keys._surroundings.cache_clear()
+    cache_keys._environment_parts.cache_clear()
     assert len(set(found.values())) == len(found)
     assert key_of(module) == found["the same"]  # what a client may take of memory changes nothing
 

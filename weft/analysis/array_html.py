@@ -19,10 +19,8 @@ _EDGE = 4
 
 
 def array_html(x: Array, picture: str = "") -> str:
-    """A line that says what the array is, its values, and a picture of where it lies.
-
-    Only the values in the table are read. Where they cannot be, a line says why instead.
-    """
+    """A line that says what the array is, its values, and a picture of where it lies. Only the
+    values in the table are read. Where they cannot be, a line says why instead."""
     lines = [_heading(x), _values(x)]
     return f'<div class="weft-picture"><style>{PAGE_CSS}</style>{"".join(lines)}</div>{picture}'
 
@@ -72,8 +70,7 @@ def _note(text: str) -> str:
 def _table(
     values: np.ndarray[Any, Any], indices: Sequence[Sequence[int]], shape: Sequence[int]
 ) -> str:
-    """Values under the indices of their columns, behind those of their rows; dots stand where
-    indices are left out."""
+    """Values with the indices of their columns and rows; dots stand for omitted indices."""
     rows, columns = indices
     left_out_rows = bool(rows) and len(rows) < shape[-2]
     left_out_columns = bool(columns) and len(columns) < shape[-1]

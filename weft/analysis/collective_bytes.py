@@ -45,16 +45,16 @@ class Collective(NamedTuple):
 
 
 def size_in_bytes(of: ArrayType) -> int:
-    """The bytes of an array of a type. Narrow numbers are packed; a random key has as many bytes as
-    its generator's state."""
+    """The bytes of an array of a type. Narrow numbers are packed; a random key has the bytes of its
+    generator's state."""
     dtype = of.dtype
     bits = 8 * dtype.itemsize if dtypes.is_extended(dtype) else dtypes.itemsize_bits(dtype)
     return int(of.size) * bits // 8
 
 
 def collective_of(eqn: Equation, mesh: AnyMesh | None) -> Collective | None:
-    """Returns what an equation inside of a `shard_map` over a mesh sends; None if it sends
-    nothing: it is no collective, or has no other device to send to, or no elements."""
+    """The collective that an equation within a `shard_map` over a mesh is; None if it sends
+    nothing: it is no collective, or has no other device or no elements."""
     kind = KIND_OF.get(eqn.primitive)
     if kind is None or mesh is None:
         return None

@@ -254,8 +254,7 @@ _SPELLINGS = {kind.replace("_", ""): kind for kind in KINDS} | {
 
 
 def _check_kinds(fun: Any, kwargs: dict[str, Any]) -> None:
-    """Raises WeftTypeError for a keyword that is not a kind, and that the function does not
-    name."""
+    """Raises WeftTypeError for a keyword that is neither a kind nor a parameter of the function."""
     named: Any = ()
     with contextlib.suppress(TypeError, ValueError):
         named = inspect.signature(fun).parameters
@@ -315,7 +314,9 @@ def _report(
     cotangents = list(filter(_inexact, tree.leaves(shapes)))
     if gradient is None:
         found = cotangents and any(map(_inexact, tree.leaves((args, kwargs))))
-        differentiate = bool(found) and not _has_backward_pass(jaxpr)
+        differentiate = bool(found) and not bool(
+            occurrences(jaxpr, lambda eqn, _: sources.in_backward_pass(eqn.source))
+        )
     else:
         differentiate = gradient
     if differentiate:
@@ -349,13 +350,9 @@ def _inexact(leaf: Any) -> bool:
     return type_of(leaf).dtype in dtypes.INEXACT
 
 
-def _has_backward_pass(jaxpr: Jaxpr) -> bool:
-    return bool(occurrences(jaxpr, lambda eqn, _: sources.in_backward_pass(eqn.source)))
-
-
 def _value_and_pullback(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of arguments, keywords and cotangents of inexact results that runs both passes:
-    it returns the results and the cotangents of inexact arguments."""
+    """The forward and backward pass as a function of arguments, keywords and cotangents of inexact
+    results; returns the results and the cotangents of inexact arguments."""
 
     def both(args: Any, kwargs: Any, cotangents: list[Any]) -> Any:
         out, pullback = vjp(lambda args, kwargs: fun(*args, **kwargs), args, kwargs)
@@ -373,7 +370,7 @@ def _value_and_pullback(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _meshes(jaxpr: Jaxpr, arguments: Any) -> tuple[list[AnyMesh], bool, bool]:
-    """The meshes of a program, whether the compiler divides work along axes of one, and whether the
+    """The meshes of a program, whether the compiler splits work along axes of one, and whether the
     program calls exported ones."""
     shardings = [getattr(leaf, "sharding", None) for leaf in tree.leaves(arguments)]
     meshes = [x.mesh for x in shardings if isinstance(x, NamedSharding)]

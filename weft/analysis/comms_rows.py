@@ -113,10 +113,8 @@ class CommsRow(NamedTuple):
 
 
 def rows_of(jaxpr: Jaxpr) -> list[CommsRow]:
-    """Returns the collectives of a program in the order of its equations.
-
-    What communicates with nobody, along axes of length 1 or without elements, is left out.
-    """
+    """Returns the collectives of a program in the order of its equations. What communicates with
+    nobody, along axes of length 1 or without elements, is left out."""
     calls: set[Any] = set()
 
     def wanted(eqn: Equation, inner: InnerPrograms) -> bool:

@@ -189,7 +189,7 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
             total.bytes_read,
             total.bytes_written,
             total.fused_bytes,
-            _bytes_of(total.collectives),
+            float(sum(size * times for (_, _, _, size), times in total.collectives.items())),
         )
         for line, total in totals.items()
     ]
@@ -207,10 +207,6 @@ def cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostReport:
         _notes(found),
         tuple(totals.items()),
     )
-
-
-def _bytes_of(collectives: Mapping[Any, float]) -> float:
-    return float(sum(size * times for (_, _, _, size), times in collectives.items()))
 
 
 def _notes(found: ProgramCost) -> tuple[str, ...]:

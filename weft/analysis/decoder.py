@@ -118,7 +118,7 @@ class _Division:
         return prod(self.mesh.axis_size(axis) for axis in axes)
 
     def specs(self) -> dict[str, P]:
-        """How the weights lie."""
+        """The specs of the weights."""
         fsdp, tensor, pipeline = (axes or None for axes in (self.fsdp, self.tensor, self.pipeline))
         mlp = (pipeline, self.expert or None) if self.model.experts else (pipeline,)
         found = {
@@ -134,7 +134,7 @@ class _Division:
     # ---- parts of a layer ------------------------------------------------------------------------
 
     def gathered(self, w: Any, dimension: int) -> Any:
-        """A weight whose dimension is divided along the fully sharded axes."""
+        """A weight, gathered along the fully sharded axes that split its dimension."""
         return all_gather(w, self.fsdp, axis=dimension, tiled=True) if self.fsdp else w
 
     def entering(self, x: Any) -> Any:
@@ -148,12 +148,12 @@ class _Division:
         return psum(x, self.tensor) if self.tensor else x
 
     def layer(self, x: Any, w: Mapping[str, Any]) -> Any:
-        y = self.entering(_normalized(x))
+        y = self.entering(_normalize(x))
         q, k, v = jnp.einsum("bse,ethd->tbshd", y, self.gathered(w["queries_keys_values"], 0))
         y = nn.dot_product_attention(q, k, v, is_causal=True)
         y = jnp.einsum("bshd,hde->bse", y, self.gathered(w["attended"], 2))
         x = x + self.leaving(y)
-        y = self.entering(_normalized(x))
+        y = self.entering(_normalize(x))
         return x + self.leaving(self.experts(y, w) if self.model.experts else self.mlp(y, w))
 
     def mlp(self, y: Any, w: Mapping[str, Any]) -> Any:
@@ -161,8 +161,8 @@ class _Division:
         return jnp.einsum("...sf,fe->...se", hidden, self.gathered(w["down"], 1))
 
     def experts(self, y: Any, w: Mapping[str, Any]) -> Any:
-        """The MLPs of experts: tokens go to the devices that have theirs, and back. The choice is
-        taken to be balanced: the k-th part of the tokens goes to expert k."""
+        """The MLPs of experts: tokens go to the devices of their experts, and back. Routing is
+        assumed balanced: the k-th part of the tokens goes to expert k."""
         experts = self.model.experts
         b, s, e = y.shape
         chances = nn.softmax(jnp.einsum("bse,ex->bsx", y, self.gathered(w["router"], 0)))
@@ -170,8 +170,7 @@ class _Division:
         if self.expert:
             tokens = all_to_all(tokens, self.expert, 0, 1, tiled=True)
         up, down = self.gathered(w["up"], 1), self.gathered(w["down"], 2)
-        hidden = nn.gelu(jnp.einsum("xte,xef->xtf", tokens, up))
-        found = jnp.einsum("xtf,xfe->xte", hidden, down)
+        found = jnp.einsum("xtf,xfe->xte", nn.gelu(jnp.einsum("xte,xef->xtf", tokens, up)), down)
         if self.expert:
             found = all_to_all(found, self.expert, 1, 0, tiled=True)
         return found.reshape(b, s, e) * chances.max(-1, keepdims=True)
@@ -197,8 +196,7 @@ class _Division:
             after = self.layers(jnp.where(first, own, before), w)
             return ppermute(after, axis, onward), after
 
-        start = jnp.zeros_like(parts[0])
-        _, found = scan(tick, start, jnp.arange(microbatches + stages - 1))
+        _, found = scan(tick, jnp.zeros_like(parts[0]), jnp.arange(microbatches + stages - 1))
         last = axis_index(axis) == stages - 1
         results = jnp.where(last, found[stages - 1 :], 0.0).astype(x.dtype)
         results = results.reshape(x.shape)
@@ -216,13 +214,13 @@ class _Division:
             tokens = dynamic_slice_in_dim(tokens, self.place(self.pipeline) * part, part, 0)
         else:
             x = self.layers(x, w)
-        logits = self.entering(_normalized(x)) @ self.gathered(w["head"], 0)
+        logits = self.entering(_normalize(x)) @ self.gathered(w["head"], 0)
         mean = jnp.mean(self.entropy(logits.astype("float32"), tokens))
         along = (*self.batch, *self.pipeline)
         return pmean(mean, along) if along else mean
 
     def entropy(self, logits: Any, tokens: Any) -> Any:
-        """The cross entropy of logits whose last dimension is divided along the tensor axes."""
+        """The cross entropy of logits that the tensor axes split along the last dimension."""
         most = stop_gradient(logits.max(-1))
         most = pmax(most, self.tensor) if self.tensor else most
         total = jnp.exp(logits - most[..., None]).sum(-1)
@@ -242,7 +240,7 @@ class _Division:
         return found
 
 
-def _normalized(x: Any) -> Any:
+def _normalize(x: Any) -> Any:
     return nn.standardize(x.astype("float32")).astype(x.dtype)
 
 

@@ -34,13 +34,13 @@ _CALLS = {
 Groups = tuple[tuple[int, ...], ...]
 
 
-class _Surroundings(NamedTuple):
-    """What stands around a computation."""
+class _Context(NamedTuple):
+    """The context of a computation."""
 
     trips: int | None = 1
     branch: bool = False
 
-    def times(self, count: int | None) -> _Surroundings:
+    def times(self, count: int | None) -> _Context:
         known = self.trips is not None and count is not None
         return self._replace(trips=self.trips * count if known else None)  # type: ignore[operator]
 
@@ -63,12 +63,12 @@ def compiled_rows(text: str, mesh: AnyMesh | None = None) -> list[CommsRow]:
     ('all_reduce', 16, 2, 1)
     """
     module = parse(text)
-    found = _walk(module, module.entry, _Surroundings(), mesh)
+    found = _walk(module, module.entry, _Context(), mesh)
     return [row for row in found if row.group > 1 and row.bytes]
 
 
 def _walk(
-    module: HloModule, name: str, around: _Surroundings, mesh: AnyMesh | None
+    module: HloModule, name: str, around: _Context, mesh: AnyMesh | None
 ) -> Iterator[CommsRow]:
     computation = module.computations[name]
     for one in computation.instructions:
@@ -87,18 +87,14 @@ def _walk(
 
 
 def _rows(
-    module: HloModule,
-    where: Computation,
-    one: Instruction,
-    around: _Surroundings,
-    mesh: AnyMesh | None,
+    module: HloModule, where: Computation, one: Instruction, around: _Context, mesh: AnyMesh | None
 ) -> Iterator[CommsRow]:
     kind = one.opcode.removesuffix("-start").replace("-", "_")
     operands = where.operand_shapes(one)
     if kind == "collective_permute":
         pairs = _lists(one.attribute("source_target_pairs"))
         # Further operands of a permutation are the places that it writes to.
-        operands, groups = operands[:1], _connected(pairs, module.devices)
+        operands, groups = operands[:1], _components(pairs, module.devices)
     else:
         groups = device_groups(_groups_text(one), module.devices)
     axes = _axes(groups, mesh)
@@ -170,7 +166,7 @@ def _as_groups(rows: np.ndarray[Any, Any]) -> Groups:
 
 
 def _numbers(text: str) -> np.ndarray[Any, Any]:
-    """Returns the device numbers, one after the other, of `[4,2]T(1,0)` or of a list."""
+    """The device numbers of `[4,2]T(1,0)` or of a list, in order."""
     sizes, _, order = text.partition("T")
     numbers = np.array([int(n) for n in re.findall(r"\d+", sizes)])
     if not sizes.startswith("["):
@@ -209,7 +205,7 @@ def _lists(text: str) -> Groups:
     return tuple(tuple(int(n) for n in row.split(",")) for row in found)
 
 
-def _connected(pairs: Groups, devices: int) -> Groups:
+def _components(pairs: Groups, devices: int) -> Groups:
     """The sets of devices that a permutation connects."""
     group = {i: {i} for i in range(devices)}
     for source, target in pairs:
@@ -220,8 +216,8 @@ def _connected(pairs: Groups, devices: int) -> Groups:
 
 
 def _axes(groups: Groups, mesh: AnyMesh | None) -> tuple[str, ...]:
-    """The mesh axes along which the devices of a group differ. Groups that are parts of those along
-    axes, as of a permutation, have the fewest axes that hold them."""
+    """The mesh axes along which the devices of a group differ. A group that is a part of one, as of
+    a permutation, has the fewest axes that contain it."""
     if mesh is None:
         return ()
     numbers = np.arange(prod(mesh.axis_sizes)).reshape(mesh.axis_sizes)
@@ -231,13 +227,12 @@ def _axes(groups: Groups, mesh: AnyMesh | None) -> tuple[str, ...]:
         chosen
         for count in range(1, len(places) + 1)
         for chosen in itertools.combinations(places, count)
-        if all(any(one <= row for row in _rows_along(numbers, chosen)) for one in sets)
+        if all(
+            any(one <= row for row in set(map(frozenset, _along(numbers, chosen).tolist())))
+            for one in sets
+        )
     ]
     return tuple(mesh.axis_names[i] for i in holding[0]) if holding else ()
-
-
-def _rows_along(numbers: np.ndarray[Any, Any], chosen: Sequence[int]) -> set[frozenset[int]]:
-    return set(map(frozenset, _along(numbers, chosen).tolist()))
 
 
 def _along(numbers: np.ndarray[Any, Any], chosen: Sequence[int]) -> np.ndarray[Any, Any]:

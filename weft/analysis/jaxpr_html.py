@@ -90,7 +90,7 @@ class _Page:
 
     def body(self, jaxpr: Jaxpr, mesh: Any, times: int) -> Iterator[str]:
         """The rows of a jaxpr that runs so often: its inputs, its equations, its results."""
-        yield f'<div class="weft-row"><code>{_colored(self.writer.head(jaxpr))}</code></div>'
+        yield f'<div class="weft-row"><code>{_color_types(self.writer.head(jaxpr))}</code></div>'
         for number, eqn in enumerate(jaxpr.eqns):
             if self.rows >= MOST_ROWS:
                 left = len(jaxpr.eqns) - number
@@ -99,7 +99,7 @@ class _Page:
                 return
             self.rows += 1
             yield self.equation(eqn, mesh, times)
-        yield f'<div class="weft-row"><code>{_colored(self.writer.results(jaxpr))}</code></div>'
+        yield f'<div class="weft-row"><code>{_color_types(self.writer.results(jaxpr))}</code></div>'
 
     def equation(self, eqn: Equation, mesh: Any, times: int) -> str:
         """The row of an equation, with the jaxprs inside it below."""
@@ -112,7 +112,7 @@ class _Page:
         texts = [f"{k}={_cut(self.writer.param(v))}" for k, v in plain]
         params = f'<span class="weft-quiet">[{escape(" ".join(texts))}]</span>' if texts else ""
         code = (
-            f'{_colored(outputs)} = <span class="weft-primitive">'
+            f'{_color_types(outputs)} = <span class="weft-primitive">'
             f"{escape(eqn.primitive.name)}</span>{params} {escape(inputs)}"
         )
         cells = (*_numbers(costs), _line(eqn))
@@ -182,7 +182,7 @@ def _row(
 
 
 def _line(eqn: Equation) -> str:
-    """The user's line in short; the text of the line, and where it stands, in its title."""
+    """The user's line in short; its title has the source text and the place."""
     where = None if eqn.source is None else sources.locate(eqn.source)
     if where is None:
         return "<span></span>"
@@ -192,7 +192,7 @@ def _line(eqn: Equation) -> str:
     return f'<span title="{escape(title)}">{escape(short)}</span>'
 
 
-def _colored(text: str) -> str:
+def _color_types(text: str) -> str:
     """Text of binders, with the types in another colour."""
     parts, end = [], 0
     for match in _NAMED_TYPE.finditer(text):

@@ -65,7 +65,7 @@ def line_chart(
 
 
 def _legend(series: Mapping[str, Sequence[float]]) -> list[str]:
-    """The names beside their lines, in the free space on the right."""
+    """The names next to their lines, in the free space on the right."""
     parts = []
     for place, (name, (color, dashes)) in enumerate(zip(series, _STYLES, strict=False)):
         y, x = _TOP + 10 + 20 * place, _WIDTH - _RIGHT + 10

@@ -14,7 +14,7 @@ _show = LazyModule("weft.analysis.show")
 
 
 def html_of(x: Any) -> str | None:
-    """The HTML that a notebook shows of a value; None if its text says as much."""
+    """The HTML of a value in a notebook; None if its text suffices."""
     found: str | None = _show.in_notebook(x)
     return found
 

@@ -20,7 +20,7 @@ Place = Any
 
 
 def place_of(eqn: Equation) -> Place:
-    """The user's place that an equation stands for."""
+    """The user's line of an equation."""
     return None if eqn.source is None else eqn.source[:2]
 
 

@@ -45,7 +45,7 @@ def work_of(eqn: Equation) -> Work:
 
 
 def is_fusible(eqn: Equation) -> bool:
-    """Whether a compiler computes an operation within what reads its result."""
+    """Whether a compiler fuses an operation into the reader of its result."""
     primitive = eqn.primitive
     return primitive.facts.fusible or (
         rules.access_pattern.get(primitive) is elementwise_reads and len(eqn.outputs) == 1

@@ -123,33 +123,33 @@ def schedule(program: Any) -> Schedule:
     module = parse(text)
     transfers: list[Transfer] = []
     products: list[Product] = []
-    for computation in _communicating(module, module.entry):
+    for computation in _communicating_callees(module, module.entry):
         graph = _Graph(module, computation, len(products), len(transfers))
         products += graph.products.values()
         transfers += graph.read()
     return Schedule(tuple(transfers), tuple(products))
 
 
-def _called(one: Instruction) -> list[str]:
+def _callees(one: Instruction) -> list[str]:
     return one.computations(*_CALLED, *_BRANCHES)
 
 
-def _communicating(module: HloModule, name: str) -> Iterator[Computation]:
-    """A computation, and those that it calls and that communicate; reductions are none."""
+def _communicating_callees(module: HloModule, name: str) -> Iterator[Computation]:
+    """A computation and its callees that communicate, without reductions."""
     computation = module.computations[name]
     yield computation
     for one in computation.instructions:
         if _kind(module, one) is None:
-            for inner in _called(one):
+            for inner in _callees(one):
                 if inner in module.computations and _holds(module, inner, _is_transfer):
-                    yield from _communicating(module, inner)
+                    yield from _communicating_callees(module, inner)
 
 
 def _holds(module: HloModule, name: str, is_it: Any) -> bool:
-    """Whether a computation, or one that it calls, has such an instruction."""
+    """Whether a computation, or one of its callees, has a matching instruction."""
     instructions = module.computations[name].instructions if name in module.computations else ()
     return any(
-        is_it(one) or any(_holds(module, inner, is_it) for inner in _called(one))
+        is_it(one) or any(_holds(module, inner, is_it) for inner in _callees(one))
         for one in instructions
     )
 
@@ -167,17 +167,15 @@ def _is_product(one: Instruction) -> bool:
 def _kind(module: HloModule, one: Instruction) -> str | None:
     """The kind of a transfer that an instruction starts, or None."""
     if one.opcode == "async-start":
-        inside = [i for name in _called(one) for i in module.computations[name].instructions]
+        inside = [i for name in _callees(one) for i in module.computations[name].instructions]
         kinds = [i.opcode for i in inside if _is_transfer(i)]
         return kinds[0].replace("-", "_") if kinds else None
     return one.opcode.removesuffix("-start").replace("-", "_") if _is_transfer(one) else None
 
 
 class _Graph:
-    """What depends on what in one computation, as far as transfers and products go.
-
-    A set of instructions is an integer whose bits are their places in the text.
-    """
+    """The dependencies within a computation, as far as transfers and products go. A set of
+    instructions is an integer whose bits are their positions in the text."""
 
     def __init__(
         self, module: HloModule, where: Computation, products: int, transfers: int
@@ -203,7 +201,7 @@ class _Graph:
             place_of[one.name] = place
 
     def _computes(self, one: Instruction) -> bool:
-        names = _called(one)
+        names = _callees(one)
         found = any(_holds(self.module, name, _is_product) for name in names)
         return found and not any(_holds(self.module, name, _is_transfer) for name in names)
 
@@ -213,7 +211,7 @@ class _Graph:
             Transfer(
                 self.first + number,
                 kind,
-                sum(s.bytes for s in self._sent(self.where.instructions[place])),
+                sum(s.bytes for s in self._sent_shapes(self.where.instructions[place])),
                 self.module.line(self.where.instructions[place]),
                 self.products.get(pairs.get(place, -1)),
                 self._between(place),
@@ -221,13 +219,13 @@ class _Graph:
             for number, (place, kind) in enumerate(self.kinds.items())
         ]
 
-    def _sent(self, one: Instruction) -> Any:
+    def _sent_shapes(self, one: Instruction) -> Any:
         shapes = self.where.operand_shapes(one)
         # Further operands of a permutation are the places that it writes to.
         return shapes[:1] if one.opcode.startswith("collective-permute") else shapes
 
     def _between(self, place: int) -> tuple[Product, ...]:
-        """Products that stand between the start of a transfer and what waits for it."""
+        """The products between the start of a transfer and its use."""
         name = self.where.instructions[place].name
         for later in range(place + 1, len(self.where.instructions)):
             if name in self.where.instructions[later].operands:

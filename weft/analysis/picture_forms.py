@@ -129,7 +129,7 @@ class LayoutPicture(Picture):
         )
 
     def _devices(self) -> str:
-        """A table of devices: where each stands in the mesh, and what it holds."""
+        """A table of devices: the position of each in the mesh, and its block."""
         layout = self._layout
         if layout is None or not layout.holders:
             return ""

@@ -34,7 +34,7 @@ def svg_picture(
     view: TableView | None,
     values: Mapping[Block, str],
 ) -> str:
-    """Returns the SVG of a layout below its title and notes; `values` stand in the cells."""
+    """The SVG of a layout below its title and notes, with `values` in the cells."""
     drawing = _Drawing()
     y = float(_EDGE)
     drawing.text(_EDGE, y + _TITLE_SIZE, title, bold=True)
@@ -68,7 +68,7 @@ class _Drawing:
         anchor: str = "start",
         bold: bool = False,
     ) -> None:
-        """Writes a line of text whose base is at y."""
+        """Writes a line of text with its baseline at y."""
         advance = _TITLE_CHARACTER if bold else _CHARACTER
         size = f' font-size="{_TITLE_SIZE}" font-weight="600"' if bold else ""
         at = "" if anchor == "start" else f' text-anchor="{anchor}"'
@@ -82,7 +82,7 @@ class _Drawing:
     def cell(
         self, x: float, y: float, width: float, height: float, rank: int | None, title: str
     ) -> None:
-        """Draws the ground of a block; None: one that stands for those left out."""
+        """Draws the background of a block; `rank` None stands for omitted blocks."""
         style = "weft-left-out" if rank is None else f"weft-block {block_colors(rank)}"
         fill = LIGHT["inner"] if rank is None else BLOCKS[rank % len(BLOCKS)][0]
         self.parts.append(
@@ -117,7 +117,7 @@ def _sizes(
     columns: Sequence[int | None],
     values: Mapping[Block, str],
 ) -> _CellSizes:
-    """The space for the ranges beside the rows, and the size of a cell."""
+    """The space for the ranges next to the rows, and the size of a cell."""
     heads = [] if view.rows is None else [layout.range(view.rows, r) for r in rows if r is not None]
     tops = []
     if view.columns is not None:
@@ -171,7 +171,7 @@ def _draw_table(
     left: float,
     top: float,
 ) -> None:
-    """Draws the cells of one table, with ranges beside them, below and to the right of a point."""
+    """Draws the cells of a table right of and below a point, with their ranges."""
     margin, width, height = sizes
     for j, column in enumerate(columns):
         if view.columns is not None:

@@ -170,7 +170,7 @@ def plans(programs: Mapping[str, Program], *, hardware: Hardware) -> Plans:
     check_hardware("plans", hardware)
     found = []
     for name, program in programs.items():
-        fun, *args = _checked("plans", program)
+        fun, *args = _check_program("plans", program)
         found.append(dataclasses.replace(plan(fun, *args, hardware=hardware), name=name))
     return Plans(tuple(sorted(found, key=lambda way: (not way.fits, way.seconds))))
 
@@ -232,13 +232,13 @@ def scaling(
     for mesh in meshes:
         if not isinstance(mesh, AnyMesh):
             raise _no_mesh(mesh)
-        function, *args = _checked("scaling", make(mesh))
+        function, *args = _check_program("scaling", make(mesh))
         way = plan(function, *args, hardware=hardware)
         found.append((mesh.size, dataclasses.replace(way, name=f"{mesh.size} devices")))
     return Scaling(tuple(size for size, _ in found), tuple(way for _, way in found))
 
 
-def _checked(operation: str, program: Any) -> Program:
+def _check_program(operation: str, program: Any) -> Program:
     """A tuple of a function and arguments; raises WeftTypeError for anything else."""
     if isinstance(program, (tuple, list)) and program and callable(program[0]):
         return tuple(program)

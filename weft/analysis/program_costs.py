@@ -120,7 +120,7 @@ def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
             operations.append(eqn)
             _add_operation(found, eqn, mesh)
     roots = _roots(jaxpr)
-    stored = _stored(jaxpr, roots)
+    stored = _stored_values(jaxpr, roots)
     for place, count in _fused_bytes(operations, stored, roots):
         found.at(place).fused_bytes += count
     found.in_sizes = [sizes[x] for x in jaxpr.inputs]
@@ -166,13 +166,12 @@ def _add_inner(
     known: Any,
     sizes: _DeviceSizes,
 ) -> float:
-    """Adds the programs of an equation; returns the bytes that they need beside their operands."""
+    """Adds the programs of an equation; returns the bytes they need beyond their operands."""
     mesh = inner.mesh or mesh
     costs = [(cost_of(part.jaxpr, mesh, known), part) for part in inner.parts]
     if inner.one_of:
         found.branches = True
-        dearest = max(costs, key=lambda pair: pair[0].weight())
-        found.add(dearest[0], 1)
+        found.add(max(costs, key=lambda pair: pair[0].weight())[0], 1)
     else:
         for cost, part in costs:
             found.add(cost, 1 if part.times is None else part.times)
@@ -196,7 +195,7 @@ def _takes_apart(eqn: Equation) -> bool:
 
 
 def _roots(jaxpr: Jaxpr) -> dict[Var, Var]:
-    """For each value that is a view of another, the one that holds the elements."""
+    """Maps each view of another value to the value that holds the elements."""
     found: dict[Var, Var] = {}
     for eqn in jaxpr.eqns:
         if is_view(eqn) and type(eqn.inputs[0]) is Var:
@@ -206,9 +205,9 @@ def _roots(jaxpr: Jaxpr) -> dict[Var, Var]:
     return found
 
 
-def _stored(jaxpr: Jaxpr, roots: dict[Var, Var]) -> set[Var]:
-    """The values that lie in memory: arguments, results, and what an operation that is not fused
-    reads or returns."""
+def _stored_values(jaxpr: Jaxpr, roots: dict[Var, Var]) -> set[Var]:
+    """The values in memory: arguments, results, and the operands and results of unfused
+    operations."""
     found = {*jaxpr.inputs, *(roots.get(x, x) for x in jaxpr.outputs if type(x) is Var)}
     for eqn in jaxpr.eqns:
         if not _takes_apart(eqn):
@@ -221,9 +220,8 @@ def _stored(jaxpr: Jaxpr, roots: dict[Var, Var]) -> set[Var]:
 def _fused_bytes(
     operations: list[Equation], stored: set[Var], roots: dict[Var, Var]
 ) -> list[tuple[Place, float]]:
-    """The bytes of stored values, at the places that write and read them. All fused operations
-    that read a value read it once together. What runs programs is not here: these have their own.
-    """
+    """The bytes of stored values, at the lines that write and read them. All fused operations read
+    a value once together. Inner programs are counted separately."""
     found: list[tuple[Place, float]] = []
     read_by_fused: set[Var] = set()
     for eqn in operations:
@@ -244,7 +242,7 @@ def _fused_bytes(
 
 
 def _peak(jaxpr: Jaxpr, stored: set[Var], extra: list[float], sizes: _DeviceSizes) -> float:
-    """The most bytes of stored values that are alive at once; arguments are alive throughout."""
+    """The peak bytes of live stored values; arguments are always live."""
     last: dict[Var, int] = {x: len(jaxpr.eqns) for x in jaxpr.outputs if type(x) is Var}
     last.update(dict.fromkeys(jaxpr.inputs, len(jaxpr.eqns)))
     for place in range(len(jaxpr.eqns) - 1, -1, -1):

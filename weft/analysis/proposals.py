@@ -62,15 +62,15 @@ def propose(
     for chosen in itertools.product(roles, repeat=len(mesh.axis_names)):
         assignment = dict(zip(mesh.axis_names, chosen, strict=True))
         if fits(model, mesh, assignment, batch, length, microbatches):
-            one = _planned(model, mesh, assignment, batch, length, microbatches, hardware)
+            one = _plan_decoder(model, mesh, assignment, batch, length, microbatches, hardware)
             state = bytes_of_state * _parameters_of_a_device(model, mesh, assignment)
             found.append(dataclasses.replace(one, device_memory=one.device_memory + state))
     if not found:
-        raise _nothing_divides(model, mesh, batch, length)
+        raise _no_division_error(model, mesh, batch, length)
     return Plans(tuple(sorted(found, key=lambda way: (not way.fits, way.seconds))))
 
 
-def _planned(
+def _plan_decoder(
     model: Decoder,
     mesh: AnyMesh,
     roles: Mapping[Any, str],
@@ -104,7 +104,7 @@ def _unknown_role(role: Any) -> WeftValueError:
     )
 
 
-def _nothing_divides(model: Decoder, mesh: AnyMesh, batch: int, length: int) -> WeftValueError:
+def _no_division_error(model: Decoder, mesh: AnyMesh, batch: int, length: int) -> WeftValueError:
     sizes: Iterable[str] = (f"{axis}: {mesh.axis_size(axis)}" for axis in mesh.axis_names)
     message = "propose found no way to divide this model over this mesh"
     wanted = "a batch, or heads, hidden and vocabulary, that the lengths of the axes divide"

@@ -92,8 +92,8 @@ def show(x: Any, shape: Sequence[int] | None = None, *, mesh: AnyMesh | None = N
 
 
 def in_notebook(x: Any) -> str | None:
-    """What a notebook shows of an array (values, and a picture of several devices), of a mesh, a
-    sharding or a jaxpr; None for a number, of which the text says as much."""
+    """A notebook's view of an array (values, and a picture of several devices), a mesh, a sharding
+    or a jaxpr; None for a number."""
     if type(x) is not Array:
         return (_of_smallest(x) if isinstance(x, NamedSharding) else show(x)).html
     if x.is_deleted() or x.sharding.num_devices == 1:
@@ -165,7 +165,7 @@ def _of_sharding(sharding: Sharding, shape: tuple[int, ...], type: Any) -> Layou
 
 
 def _dimension(d: int, layout: BlockLayout, shape: Sequence[int], sharding: Sharding) -> str:
-    """How one dimension is split, after a sign that says where it runs in the picture."""
+    """How one dimension is split, after a sign of its direction in the picture."""
     view, count = layout.split_two, layout.counts[d]
     sign = "↓" if d == view.rows else "→" if d == view.columns else "·"
     if count == 1:
@@ -177,7 +177,7 @@ def _dimension(d: int, layout: BlockLayout, shape: Sequence[int], sharding: Shar
 
 
 def _block(layout: BlockLayout, type: Any) -> str:
-    """What a block is, and on how many devices each lies."""
+    """The shape of a block, and the number of devices that hold each."""
     copies = len(next(iter(layout.holders.values())))
     what = repr(layout.lengths)
     if type is not None:

@@ -184,8 +184,8 @@ def jvp(
 def _jvp_of_references(
     fun: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], has_aux: bool
 ) -> Any:
-    """`jvp` where references are among the primals: the tangents beside them are references too,
-    and are written as the primals are."""
+    """`jvp` with references among the primals: their tangents are references too, and are written
+    as the primals are."""
     leaves, in_tree = tree.flatten(primals)
     given, tangent_tree = tree.flatten(tangents)
     call = boxed_call("jvp", fun, leaves, in_tree, has_aux)
@@ -251,11 +251,9 @@ class LinearProgram:
 
 
 class LinearFunction(Generic[R]):
-    """The derivative of a function at a point: call it with tangents, one per argument.
-
-    `jaxpr` has the residuals as its first inputs; applying it redoes none of the work that computed
-    them. It is a tree of its residuals, which a transformed function can return.
-    """
+    """The derivative of a function at a point: call it with tangents, one per argument. `jaxpr` has
+    the residuals as its first inputs; applying it redoes none of the work that computed them. It is
+    a tree of its residuals, which a transformed function can return."""
 
     def __init__(self, program: LinearProgram, residuals: Sequence[Any]) -> None:
         self._program = program
@@ -408,7 +406,7 @@ def _vjp_of_references(fun: Callable[..., Any], primals: tuple[Any, ...], has_au
 def vjp_with_aux(
     fun: Callable[..., Any], primals: tuple[Any, ...], what: str, has_aux: bool
 ) -> tuple[Any, Callable[[Any], Any], Any]:
-    """Does what `vjp` does; `what` is the name of the caller in messages."""
+    """Does what `vjp` does; `what` names the caller in messages."""
     what = f"{what} of {function_name(fun)}"
     fun, primals = as_closure(what, fun, primals)
     leaves, in_tree = operands(primals, what)

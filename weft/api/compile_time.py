@@ -10,7 +10,7 @@ from weft.core.trace import Trace, Tracer, bottom_trace, current_trace, using_tr
 
 
 class _KnownTrace(Trace):
-    """Evaluates operations whose operands are all known, and passes the others on."""
+    """Evaluates operations with known operands, and passes on the others."""
 
     __slots__ = ()
 

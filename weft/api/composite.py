@@ -100,7 +100,7 @@ def kept(value: Any) -> Any:
 
 
 def restored(value: Any) -> Any:
-    """The attribute that a parameter stands for."""
+    """The value of a parameter's attribute."""
     if isinstance(value, ArrayAttribute):
         return np.frombuffer(value.data, dtypes.parse(value.dtype)).reshape(value.shape)
     if isinstance(value, tuple) and value[:1] == ("dict",):

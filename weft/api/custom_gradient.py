@@ -44,12 +44,12 @@ def custom_gradient(fun: Callable[P, tuple[R, Any]]) -> Callable[P, R]:
         raise WeftTypeError(f"custom_gradient takes a function, not {type(fun).__name__}")
 
     def value(*args: P.args, **kwargs: P.kwargs) -> R:
-        return _checked_pair(fun, fun(*args, **kwargs))[0]
+        return _check_pair(fun, fun(*args, **kwargs))[0]
 
     called: Callable[..., Any] = fun
 
     def forward(*args: Any) -> tuple[Any, Any]:
-        result, gradient = _checked_pair(fun, called(*args))
+        result, gradient = _check_pair(fun, called(*args))
         # The function itself is part of the residuals, with its traced values beside it: rules
         # hand residuals on as operands, so that each transformation sees them.
         held = TracedValues()
@@ -78,7 +78,7 @@ class _Kept:
         self.count = count
 
 
-def _checked_pair(fun: Callable[..., Any], pair: Any) -> tuple[Any, Callable[..., Any]]:
+def _check_pair(fun: Callable[..., Any], pair: Any) -> tuple[Any, Callable[..., Any]]:
     if isinstance(pair, (tuple, list)) and len(pair) == 2 and callable(pair[1]):
         return pair[0], pair[1]
     message = (
@@ -127,7 +127,6 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
             wanted = f"{in_tree} and {len(values)} values"
             fix = Fix("values", "call converted(*args, *values)", {"count": len(values)})
             raise TreeError(message, operation="closure_convert", got=got, wanted=wanted, fix=fix)
-        found = merge(hoisted, args[count:], kept)
-        return out_tree.unflatten(eval_jaxpr(jaxpr, found, *given))
+        return out_tree.unflatten(eval_jaxpr(jaxpr, merge(hoisted, args[count:], kept), *given))
 
     return converted, values

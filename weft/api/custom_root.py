@@ -75,8 +75,7 @@ def custom_root(
     like = ("initial_guess", (x_tree, types))
     check_like("custom_root", f"f ({function_name(f)})", equation, *like)
     check_like("custom_root", f"solve ({function_name(solve)})", solver, *like, has_aux)
-    found = _root(equation, solver, tangent_solve, x_tree, guess)
-    return solver.out_tree.unflatten(found)
+    return solver.out_tree.unflatten(_root(equation, solver, tangent_solve, x_tree, guess))
 
 
 def _root(

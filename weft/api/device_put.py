@@ -207,13 +207,13 @@ def make_array_from_callback(
            [6, 7]], dtype=int32)
     """
     operation = "make_array_from_callback"
-    lengths, place, layout = _checked(operation, shape, sharding)
+    lengths, place, layout = _check_target(operation, shape, sharding)
     if unless_simulated(place) is None:  # Simulated: one device runs all and has all.
         place = client.devices()[0]
     # The indices do not depend on the dtype of the parts, which is not known yet.
     indices = parts_of(place, ArrayType(lengths, np.bool_)).indices
     blocks = [user_value(data_callback(index)) for index in indices]
-    names = [f"the part at {_shown(index)}" for index in indices]
+    names = [f"the part at {_index_text(index)}" for index in indices]
     types = [_part_type(operation, x, name) for x, name in zip(blocks, names, strict=True)]
     aval = ArrayType(lengths, _dtype(operation, dtype, types))
     parts = parts_of(place, aval)
@@ -230,7 +230,7 @@ def make_array_from_callback(
         to_place(arrays[number], device)
         for number, device in zip(parts.block_of, parts.devices, strict=True)
     ]
-    return _joined(placed, parts, layout)
+    return _join_blocks(placed, parts, layout)
 
 
 @api_boundary
@@ -259,7 +259,7 @@ def make_array_from_single_device_arrays(
     Array([0., 0., 1., 1.], dtype=float32, sharding=P('i'))
     """
     operation = "make_array_from_single_device_arrays"
-    lengths, place, layout = _checked(operation, shape, sharding)
+    lengths, place, layout = _check_target(operation, shape, sharding)
     given = list(arrays)
     if not given and (bare := parts_of(place, ArrayType(lengths, np.bool_))).devices:
         raise _wrong_devices(operation, "no arrays", bare)
@@ -277,7 +277,7 @@ def make_array_from_single_device_arrays(
     missing = [device for device in parts.devices if device not in found]
     if missing:
         raise _wrong_devices(operation, f"no array on {', '.join(map(str, missing))}", parts)
-    return _joined([found[device] for device in parts.devices], parts, layout, operation)
+    return _join_blocks([found[device] for device in parts.devices], parts, layout, operation)
 
 
 @api_boundary
@@ -308,11 +308,10 @@ def reshard(xs: T, out_shardings: Any) -> T:
     return device_put(xs, out_shardings)
 
 
-def _joined(
+def _join_blocks(
     blocks: Sequence[Array], parts: Parts, layout: Layout | None, operation: str = "joining blocks"
 ) -> Array:
-    """The array made of blocks that lie on their devices, in a layout, or in that of the blocks if
-    they have the same."""
+    """The array of blocks on their devices, in a layout, or in the blocks' common layout."""
     buffers = [block._single(operation) for block in blocks]
     layouts = {block._layout() for block in blocks}
     if layout is None and len(layouts) == 1:
@@ -322,7 +321,7 @@ def _joined(
     return array_at(join(buffers, parts), parts.type, parts.place, layout)
 
 
-def _checked(
+def _check_target(
     operation: str, shape: Any, sharding: Any
 ) -> tuple[tuple[int, ...], Any, Layout | None]:
     """The shape as integers, and the device or sharding and the layout, which fit it."""
@@ -342,7 +341,7 @@ def _checked(
     return lengths, place, layout
 
 
-def _shown(index: Index) -> str:
+def _index_text(index: Index) -> str:
     """An index as text, such as `[0:4, :]`."""
     rows = [":" if part == slice(None) else f"{part.start}:{part.stop}" for part in index]
     return f"[{', '.join(rows)}]"

@@ -104,9 +104,7 @@ def conversion(got: Any, wanted: Any, what: str) -> Fix:
 
 def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
     """A tangent or cotangent of the wanted shape and dtype; only Python numbers are converted.
-
-    Raises ShapeError or DTypeError for any other.
-    """
+    Raises ShapeError or DTypeError for any other."""
     got = type_of(value)
     if got.shape != wanted.shape:
         raise ShapeError(
@@ -124,10 +122,8 @@ def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
 def tangent_leaves(
     given: Any, structure: Any, types: Sequence[ArrayType], what: str, operation: str, noun: str
 ) -> list[Any]:
-    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type.
-
-    Raises TreeError if the structure is another one, ShapeError and DTypeError for leaves.
-    """
+    """The leaves of a tree of tangents or cotangents (`noun`), each fitted to its type. Raises
+    TreeError if the structure is another one, ShapeError and DTypeError for leaves."""
     leaves = tree.leaves_with_path(given)
     if (found := tree.structure(given)) != structure:
         many = noun == "tangent"

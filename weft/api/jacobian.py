@@ -46,10 +46,8 @@ from weft.typing import ArrayLike
 
 
 def _basis(leaves: Sequence[Any]) -> list[Any]:
-    """For each leaf the standard basis of all leaves together, along a first dimension.
-
-    Where the leaves have no elements, one vector of no elements stands for the basis.
-    """
+    """For each leaf the standard basis of all leaves together, along a first dimension. Where the
+    leaves have no elements, one vector of no elements stands for the basis."""
     total = sum(type_of(x).size for x in leaves)
     out, start = [], 0
     for leaf in leaves:
@@ -349,5 +347,4 @@ def hessian(
     Array([[ 6.,  0.],
            [ 0., 12.]], dtype=float32)
     """
-    inner = jacrev(fun, argnums, has_aux, holomorphic)
-    return jacfwd(inner, argnums, has_aux, holomorphic)
+    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)

@@ -142,8 +142,7 @@ def linear_call_transpose(cotangents: Values, *operands: Any, **params: Any) -> 
             raise not_linear(x)
     given = [instantiate(ct) for ct in cotangents]
     exchanged = {"jaxpr": params["transposed"], "transposed": params["jaxpr"], "fixed": n}
-    found = linear_call_p.bind(*operands[:n], *given, **exchanged)
-    pairs = zip(operands[n:], found, strict=True)
+    pairs = zip(operands[n:], linear_call_p.bind(*operands[:n], *given, **exchanged), strict=True)
     return [None] * n + [ct if type(x) is LinearOperand else None for x, ct in pairs]
 
 

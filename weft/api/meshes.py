@@ -65,7 +65,7 @@ def make_mesh(
 
 
 def _too_few(sizes: tuple[int, ...], names: tuple[str, ...], there: list[Any]) -> WeftValueError:
-    needed, fitting = math.prod(sizes), _fitting(sizes, len(there))
+    needed, fitting = math.prod(sizes), _fit_sizes(sizes, len(there))
     fix = Fix(
         "axis_shapes", f"use weft.make_mesh({fitting!r}, {names!r})", {"axis_shapes": fitting}
     )
@@ -84,7 +84,7 @@ def _other_number(
     if len(given) > needed:
         text, data = f"pass devices[:{needed}]", {"devices": tuple(given[:needed])}
     else:
-        fitting = _fitting(sizes, len(given))
+        fitting = _fit_sizes(sizes, len(given))
         fewer = math.prod(fitting)
         text = f"pass {needed} devices, or use axis_shapes={fitting!r}"
         text += "" if fewer == len(given) else f" and devices[:{fewer}]"
@@ -96,8 +96,8 @@ def _other_number(
     return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
 
 
-def _fitting(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Lengths like those asked for, made smaller until there are enough devices."""
+def _fit_sizes(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """The requested lengths, reduced until there are enough devices."""
     fitted = []
     for size in sizes:
         fitted.append(min(size, count))
@@ -134,8 +134,7 @@ def _found(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
 def _mesh(
     platform: str, numbers: tuple[int, ...], sizes: tuple[int, ...], names: tuple[str, ...]
 ) -> Mesh:
-    devices = _found("Mesh", platform, numbers)
-    return Mesh(np.array(devices, object).reshape(sizes), names)
+    return Mesh(np.array(_found("Mesh", platform, numbers), object).reshape(sizes), names)
 
 
 def _single(platform: str, numbers: tuple[int, ...]) -> SingleDeviceSharding:

@@ -142,7 +142,7 @@ class _Mapped:
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with their slices on the devices that compute with them."""
-        leaves, structure, dims, mesh = self._prepared(args, kwargs)
+        leaves, structure, dims, mesh = self._prepare(args, kwargs)
         donated = self._donated(args)
         found = [
             x
@@ -151,16 +151,16 @@ class _Mapped:
             for x, dim, given in zip(leaves, dims, donated + [False] * len(leaves), strict=False)
         ]
         dynamic, kwargs = structure.unflatten(found)
-        fixed = self._fixed(args)
+        fixed = self._static_arguments(args)
         return tuple(fixed.get(i, x) for i, x in enumerate(dynamic)), kwargs
 
-    def _fixed(self, args: tuple[Any, ...]) -> dict[int, Any]:
+    def _static_arguments(self, args: tuple[Any, ...]) -> dict[int, Any]:
         """The static arguments of a call, by number from the front."""
         n = len(args)
         return {i % n: args[i] for i in self.static if -n <= i < n}
 
     def _without_static(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        fixed = self._fixed(args)
+        fixed = self._static_arguments(args)
         return tuple(None if i in fixed else x for i, x in enumerate(args))
 
     def _donated(self, args: tuple[Any, ...]) -> list[bool]:
@@ -171,7 +171,7 @@ class _Mapped:
             flags += [i in numbers] * tree.structure(x).num_leaves
         return flags
 
-    def _prepared(
+    def _prepare(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], Any, list[int | None], AnyMesh]:
         """The leaves of the arguments that are not static, their structure, the mapped dimension of
@@ -208,14 +208,13 @@ class _Mapped:
                 there = sorted(client.devices(), key=lambda device: int(device.id))
             if not 0 < size <= len(there):
                 raise self._wrong_length(size, there, args, kwargs, dims)
-            chosen = np.array(there[:size], object)
-            found = self._meshes[size] = Mesh(chosen, (self.axis,))
+            found = self._meshes[size] = Mesh(np.array(there[:size], object), (self.axis,))
         return found
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function that is compiled: `shard_map` over blocks of one slice each."""
-        fixed = self._fixed(args)
-        leaves, structure, dims, mesh = self._prepared(args, kwargs)
+        fixed = self._static_arguments(args)
+        leaves, structure, dims, mesh = self._prepare(args, kwargs)
         out_trees: list[Any] = []
         wanted: list[int | None] = []
 
@@ -236,19 +235,20 @@ class _Mapped:
             return stacked, [x for x, d in zip(outs, wanted, strict=True) if d is None]
 
         body.__name__ = self.name
-        specs = tuple(self._spec(dim) for dim in dims)
         mapped = shard_map(
             body,
             mesh=mesh,
-            in_specs=specs,
+            in_specs=tuple(self._spec(dim) for dim in dims),
             out_specs=(self._spec(0), self._spec(None)),
             check_vma=not config.lenient(),
         )
         stacked, whole = map(iter, mapped(*leaves))
-        outs = [next(whole) if d is None else self._moved(next(stacked), d, mesh) for d in wanted]
+        outs = [
+            next(whole) if d is None else self._move_stacked(next(stacked), d, mesh) for d in wanted
+        ]
         return out_trees[-1].unflatten(outs)
 
-    def _moved(self, stacked: Any, dim: int, mesh: AnyMesh) -> Any:
+    def _move_stacked(self, stacked: Any, dim: int, mesh: AnyMesh) -> Any:
         """A result with its stacked dimension moved to `dim`; the slices stay on their devices."""
         target = dim % type_of(stacked).ndim
         if target == 0:

@@ -41,8 +41,7 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     types = [type_of(x) for x in leaves]
     jaxpr, consts = trace_to_jaxpr(flat, types, transformation="vjp", name=name)
     jaxpr = inline_consts(jaxpr, consts) if consts else jaxpr
-    active = tuple([of.dtype in INEXACT for of in types])
-    split = linearize_jaxpr(jaxpr, active)
+    split = linearize_jaxpr(jaxpr, tuple([of.dtype in INEXACT for of in types]))
     names = argument_names(f, in_tree)
     return list(described(split.primal, split.residual_sources, len(jaxpr.outputs), names))
 

@@ -61,10 +61,6 @@ def _change_nodes(values: Any, dims: Sequence[int | None], change: Callable[...,
     return structure.unflatten(changed)
 
 
-def _elements(inputs: Any, dims: Sequence[int | None]) -> Any:
-    return _change_nodes(inputs, dims, lambda node, axis: mapped_classes[type(node)][0](node, axis))
-
-
 def _structure_of_all(out: Any, out_tree: Any, out_axes: Any, name: str, size: int) -> Any:
     """The structure of the stacked results, given one element's."""
     if not mapped_classes:
@@ -76,7 +72,7 @@ def _structure_of_all(out: Any, out_tree: Any, out_axes: Any, name: str, size: i
 
 
 def _wholes(outs: Sequence[Any], out_axes: Any, out_tree: Any, name: str) -> dict[int, Any]:
-    """The results of classes that `register_vmappable` was told of, for all elements, by place."""
+    """The results of classes of `register_vmappable`, for all elements, by position."""
     places = [i for i, x in enumerate(outs) if type(x) is VmappableValue]
     specs = result_axes("vmap", name, out_axes, out_tree) if places else []
 
@@ -180,8 +176,12 @@ def vmap(
                 values = tuple(element(x, specs[i]) if i in specs else x for i, x in elements)
             inner_args, inner_kwargs = in_tree.unflatten(values)
             if mapped_classes:
-                inner_args, inner_kwargs = _elements((inner_args, inner_kwargs), dims)
-            return results.of_element(_called(fun, inner_args, inner_kwargs))
+                inner_args, inner_kwargs = _change_nodes(
+                    (inner_args, inner_kwargs),
+                    dims,
+                    lambda node, axis: mapped_classes[type(node)][0](node, axis),
+                )
+            return results.of_element(_call_for_element(fun, inner_args, inner_kwargs))
 
         axis = AxisData(axis_name, size, spmd_axis_name)
         result: R = results.of_all(*vmap_flat(flat, axis, leaves, dims, name))
@@ -190,7 +190,7 @@ def vmap(
     return like(fun, mapped)
 
 
-def _called(fun: Callable[..., R], args: Any, kwargs: Any) -> R:
+def _call_for_element(fun: Callable[..., R], args: Any, kwargs: Any) -> R:
     """The result of the function for one element; an error about an argument names it."""
     try:
         return fun(*args, **kwargs)
@@ -296,7 +296,7 @@ def mapped_axes(
     if axis_size is not None:
         sizes.append((-1, axis_size))
     if not sizes:
-        raise _nothing_mapped(transformation, operation)
+        raise _no_mapped_error(transformation, operation)
     if len({size for _, size in sizes}) > 1:
         lines = [f"\n    {named(i) if i >= 0 else 'axis_size'}: {size}" for i, size in sizes]
         message = f"{operation}: the mapped axes have different lengths"
@@ -305,7 +305,7 @@ def mapped_axes(
     return found, sizes[0][1]
 
 
-def _nothing_mapped(transformation: str, operation: str) -> WeftValueError:
+def _no_mapped_error(transformation: str, operation: str) -> WeftValueError:
     message = f"{operation}: no argument is mapped"
     got = "in_axes without an int (or no arrays)"
     wanted = "at least one mapped argument, or axis_size"
@@ -314,7 +314,8 @@ def _nothing_mapped(transformation: str, operation: str) -> WeftValueError:
 
 
 def _other_axis(argument: int, ndim: int, others: bool) -> Fix:
-    """The fix for an array without its axis; whether others are mapped decides what None does."""
+    """The fix for an array without its axis; `others`: whether others are mapped, which decides the
+    meaning of None."""
     if ndim:
         axis = "0" if ndim == 1 else f"an axis from 0 to {ndim - 1}"
         return Fix("in_axes", f"pass {axis} for it in in_axes", {"argument": argument, "axis": 0})

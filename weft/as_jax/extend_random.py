@@ -42,9 +42,7 @@ def define_prng_impl(
     tag: str = "?",
 ) -> Generator:
     """Defines a random generator by its functions; a name that is taken gets a number behind it.
-
-    The generator is what `jax.random.key(seed, impl=…)` takes.
-    """
+    The generator is what `jax.random.key(seed, impl=…)` takes."""
     parts: dict[str, Any] = {
         "key_shape": key_shape, "seed": seed, "split": split, "fold_in": fold_in,
         "random_bits": random_bits,
@@ -64,8 +62,7 @@ def seed_with_impl(impl: Generator, seed: Any) -> Any:
 def random_seed(seeds: Any, impl: Generator) -> Any:
     """The keys of a generator for an array of seeds."""
     flat = jnp.ravel(seeds)
-    keys = vmap(lambda seed: key(seed, impl=impl))(flat)
-    return jnp.reshape(keys, jnp.shape(seeds))
+    return jnp.reshape(vmap(lambda seed: key(seed, impl=impl))(flat), jnp.shape(seeds))
 
 
 def threefry_2x32(keypair: Any, count: Any) -> Any:

@@ -24,10 +24,8 @@ Backend = Any
 
 
 def apply_primitive(prim: Primitive, *args: Any, **params: Any) -> Any:
-    """Compiles a primitive from its lowering and runs it, whichever trace is current.
-
-    So it may be what `def_impl` sets.
-    """
+    """Compiles a primitive from its lowering and runs it, whichever trace is current. So it may be
+    what `def_impl` sets."""
     return run_lowered(prim, args, params)
 
 
@@ -45,7 +43,7 @@ global_result_handlers: dict[Any, Any] = {}
 
 
 class _NoMesh:
-    """Stands for the mesh where none is in force."""
+    """Stands for a mesh if none is set."""
 
     empty = True
     size = 0
@@ -57,17 +55,17 @@ _NO_MESH = _NoMesh()
 
 
 def get_concrete_mesh() -> Any:
-    """The mesh of devices in force, as `jax._src.mesh` has it; an empty one if there is none."""
+    """The current mesh of devices, as `jax._src.mesh` has it; an empty one if there is none."""
     mesh = mesh_in_force()
     return mesh if isinstance(mesh, Mesh) else _NO_MESH
 
 
 class _Environment:
-    """The mesh in force, as `thread_resources.env` has it."""
+    """The current mesh, as `thread_resources.env` has it."""
 
     @property
     def physical_mesh(self) -> Any:
-        """The mesh of devices in force; an empty one if there is none."""
+        """The current mesh of devices; an empty one if there is none."""
         return mesh_in_force() or _NO_MESH
 
 

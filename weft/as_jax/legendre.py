@@ -19,12 +19,10 @@ __all__ = ["lpmn", "lpmn_values"]
 
 def lpmn(m: int, n: int, z: Any) -> tuple[Any, Any]:
     """The associated Legendre functions of orders and degrees up to m = n at the points z, and
-    their derivatives, both of shape (m + 1, n + 1, len(z)).
-
-    Raises DTypeError unless z is of float32 or float64, ShapeError unless it has one dimension, and
-    WeftNotImplementedError if m is not n.
-    """
-    z = _checked("lpmn", m, n, z)
+    their derivatives, both of shape (m + 1, n + 1, len(z)). Raises DTypeError unless z is of
+    float32 or float64, ShapeError unless it has one dimension, and WeftNotImplementedError if m is
+    not n."""
+    z = _check("lpmn", m, n, z)
     values: tuple[Any, Any] = jvp(functools.partial(_table, n, False), (z,), (jnp.ones_like(z),))
     return values
 
@@ -32,10 +30,10 @@ def lpmn(m: int, n: int, z: Any) -> tuple[Any, Any]:
 def lpmn_values(m: int, n: int, z: Any, is_normalized: bool) -> Any:
     """The first result of `lpmn`; with `is_normalized` those that are factors of orthonormal
     spherical harmonics. Raises what `lpmn` raises."""
-    return _table(n, is_normalized, _checked("lpmn_values", m, n, z))
+    return _table(n, is_normalized, _check("lpmn_values", m, n, z))
 
 
-def _checked(operation: str, m: int, n: int, z: Any) -> Any:
+def _check(operation: str, m: int, n: int, z: Any) -> Any:
     z = user_value(z)
     type = type_of(z)
     if type.dtype not in (np.float32, np.float64):
@@ -57,7 +55,7 @@ def _table(n: int, normalized: bool, z: Any) -> Any:
     below = jnp.zeros((n + 1, len(z)), z.dtype)
     rows = [below, below]
     for degree in range(n + 1):
-        first, second = (_normalized if normalized else _plain)(degree, orders)
+        first, second = (_orthonormal if normalized else _plain)(degree, orders)
         row = first[:, None].astype(z.dtype) * z * rows[-1]
         row = row - second[:, None].astype(z.dtype) * rows[-2]
         diagonal = _factor(degree, normalized) * (1 - z * z) ** (degree / 2)
@@ -72,7 +70,7 @@ def _plain(degree: int, orders: Any) -> tuple[Any, Any]:
     return there * (2 * degree - 1) / less, there * (degree + orders - 1) / less
 
 
-def _normalized(degree: int, orders: Any) -> tuple[Any, Any]:
+def _orthonormal(degree: int, orders: Any) -> tuple[Any, Any]:
     """As `_plain`, for functions with a norm."""
     there = orders < degree
     apart = np.where(there, degree**2 - orders**2, 1)

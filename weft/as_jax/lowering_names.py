@@ -38,7 +38,7 @@ ir_type_handlers: dict[type, Callable[..., Any]] = {}
 
 
 class EffectTypeSet:
-    """Classes of effects; those of weft are in every such set."""
+    """Classes of effects; every set contains weft's."""
 
     def __init__(self) -> None:
         self._types: set[type] = {Effect}
@@ -102,7 +102,7 @@ class ShardingContext:
 
 
 class LoweringResult(NamedTuple):
-    """A module, and what lives as long as it."""
+    """A module, and the objects that must live as long."""
 
     module: Any
     keepalive: Any

@@ -32,11 +32,9 @@ class RealJaxImported(ImportError):
 
 
 class Overlay(types.ModuleType):
-    """A module that has its names from others, looked up on first use.
-
-    A name is kept in the module once it was found, so that the second access is that of any
-    module, and so that a program may put another object in its place.
-    """
+    """A module that has its names from others, looked up on first use. A name is kept in the module
+    once it was found, so that the second access is that of any module, and so that a program may
+    put another object in its place."""
 
     __path__: list[str]
 
@@ -115,10 +113,8 @@ class Finder(importlib.abc.MetaPathFinder):
         path: Sequence[str] | None = None,
         target: types.ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
-        """The specification of a module of JAX; None for any other name.
-
-        Raises MissingJaxModule for one that weft does not have.
-        """
+        """The specification of a module of JAX; None for any other name. Raises MissingJaxModule
+        for one that weft does not have."""
         if fullname != "jax" and not fullname.startswith("jax."):
             return None
         if fullname not in MODULES:
@@ -132,9 +128,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 def install() -> None:
     """Makes `import jax` give weft in this process, from now on; a second call changes nothing.
-
-    Raises RealJaxImported if the real jax has been imported.
-    """
+    Raises RealJaxImported if the real jax has been imported."""
     present = sys.modules.get("jax")
     if any(isinstance(finder, Finder) for finder in sys.meta_path):
         return

@@ -176,11 +176,9 @@ def exact_type(value: Any) -> ArrayType:
 
 
 def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
-    """Whether a result of one type is accepted where another was promised.
-
-    Python numbers are, where nothing of them is lost; NumPy's 64-bit results, which a function
-    often computes without being asked to, where weft takes such arrays in the default width.
-    """
+    """Whether a result of one type is accepted where another was promised. Python numbers are,
+    where nothing of them is lost; NumPy's 64-bit results, which a function often computes without
+    being asked to, where weft takes such arrays in the default width."""
     if got.dtype == wanted.dtype:
         return True
     if dtypes.is_extended(wanted.dtype) or dtypes.is_extended(got.dtype):
@@ -207,10 +205,8 @@ register_content(
 
 @dataclasses.dataclass(eq=False, repr=False)
 class MappedHostFunction:
-    """A host function applied to each element along a leading axis, one after the other.
-
-    `flags` marks the operands that have that axis; every result has it.
-    """
+    """A host function applied to each element along a leading axis, one after the other. `flags`
+    marks the operands that have that axis; every result has it."""
 
     element: Any
     flags: Sequence[bool]
@@ -241,10 +237,8 @@ class MappedHostFunction:
 
 @dataclasses.dataclass(eq=False)
 class ProgramCallback:
-    """A host function as an executable calls it, for operands and results of given types.
-
-    With `ordered`, the last operand and the last result are the number that keeps the order.
-    """
+    """A host function as an executable calls it, for operands and results of given types. With
+    `ordered`, the last operand and the last result are the number that keeps the order."""
 
     function: Any
     in_types: Types

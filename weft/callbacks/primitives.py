@@ -162,7 +162,7 @@ def no_vmap_method(call: str, operation: str, fix: str) -> WeftNotImplementedErr
 
 
 class HostCall:
-    """One use of a callback: the function, what its results shall be, and how messages call it."""
+    """One use of a callback: the function, its result types, and its name in messages."""
 
     def __init__(
         self, kind: str, function: Callable[..., Any], result_shape_dtypes: Any, sharding: Any
@@ -379,11 +379,9 @@ def run_once(
     types: Sequence[Any],
 ) -> list[Any]:
     """Emits an operation that has to run once on the first device, or on every device in a manual
-    computation. `emit` returns it and its results, given operands and the types of results.
-
-    Where some axes of its mesh are automatic, a region in which none is has to be made: XLA has no
-    other way to run an operation with side effects on several devices.
-    """
+    computation. `emit` returns it and its results, given operands and the types of results. Where
+    some axes of its mesh are automatic, a region in which none is has to be made: XLA has no other
+    way to run an operation with side effects on several devices."""
     manual = context.module.manual
     rest = []
     if manual is not None:

@@ -91,7 +91,7 @@ def _name(key: Any, kind: str) -> Any:
 
 
 def _check_record(record: Any, what: str) -> None:
-    """Checks the record of a leaf, apart from its type: what it means is found out later."""
+    """Checks the record of a leaf, except for its type."""
     fields = Fields(record, what)
     fields.text("path")
     kind = fields.text("kind")
@@ -131,11 +131,9 @@ def check_chunks(
     path: pathlib.Path,
     operation: str,
 ) -> None:
-    """Raises CheckpointError for chunks that do not make up an array of a shape.
-
-    Each has the size of a whole chunk. So an array has no more bytes than its files have, and
-    memory for it is asked for after their sizes were looked at.
-    """
+    """Raises CheckpointError for chunks that do not make up an array of a shape. Each has the size
+    of a whole chunk. So an array has no more bytes than its files have, and memory for it is asked
+    for after their sizes were looked at."""
     chunk, chunks = record["chunk"], record["chunks"]
     counts = [-(-length // size) for length, size in zip(shape, chunk, strict=False) if size]
     size = prod(chunk) * itemsize + CRC_BYTES

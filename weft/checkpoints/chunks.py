@@ -96,7 +96,7 @@ class LeafStore:
         }
 
     def create(self) -> Any:
-        """Begins to write the description of the array; returns what to wait for."""
+        """Starts writing the description of the array; returns its future."""
         ts = tensorstore(self.operation)
         self._opened = ts.open(self._spec(), create=True, context=ts.Context(_CONTEXT))
         return self._opened
@@ -114,9 +114,8 @@ class LeafStore:
         return self._opened.result()[index]
 
     def write(self, block: Block) -> Writing:
-        """Begins to write a block, whose memory must not change any more."""
-        region = self._region(block.start, block.values.shape)
-        future = region.write(
+        """Starts writing a block, whose memory must not change afterwards."""
+        future = self._region(block.start, block.values.shape).write(
             self._as_stored(block.values), can_reference_source_data_indefinitely=True
         )
         return Writing(future.commit, tuple(self.keys(block.start, block.values.shape)))
@@ -155,8 +154,7 @@ class LeafStore:
         )
 
     def seal(self, key: str, synced: bool = False) -> list[Any]:
-        """The size and the CRC of a chunk's file, as the commit holds them; `synced`: when the disk
-        has it."""
+        """The size and the CRC of a chunk's file for the commit; `synced`: once the disk has it."""
         with open(self.path / key, "rb") as file:
             if synced:
                 os.fsync(file.fileno())
@@ -165,7 +163,7 @@ class LeafStore:
             return [size, file.read(CRC_BYTES).hex()]
 
     def check(self, key: str) -> None:
-        """Raises CheckpointError for a chunk's file that is not the one that was written."""
+        """Raises CheckpointError for a chunk file that differs from the written one."""
         leaf, wanted = self.record["path"] or "at the top", self.record["chunks"][key]
         try:
             found = self.seal(key)

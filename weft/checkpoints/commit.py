@@ -91,7 +91,7 @@ def read_content(file: pathlib.Path, operation: str) -> Any:
         text = file.read_bytes()
     except OSError as error:
         if not path.is_dir():
-            raise _missing(path, operation) from None
+            raise _missing_error(path, operation) from None
         message = f"{path} is no complete checkpoint: {file.name} cannot be read"
         raise damaged(message, path, operation, described_error(error)) from None
     try:
@@ -119,7 +119,7 @@ def read_content(file: pathlib.Path, operation: str) -> Any:
     return content
 
 
-def _missing(path: pathlib.Path, operation: str) -> CheckpointError:
+def _missing_error(path: pathlib.Path, operation: str) -> CheckpointError:
     message = f"there is no checkpoint at {path}"
     steps = step_numbers(path.parent)
     text = "save one first"

@@ -79,7 +79,7 @@ def read(path: pathlib.Path, like: Any, shardings: Any, operation: str) -> Any:
         numbers, templates = [number for _, number, _ in rows], [leaf for _, _, leaf in rows]
     places = tree.prefix_leaves(f"{operation}: shardings", shardings, structure, is_leaf=is_place)
     wanted = [
-        _wanted(records[number], template, place, path, operation)
+        _target(records[number], template, place, path, operation)
         for number, template, place in zip(numbers, templates, places, strict=True)
     ]
     with explicit_transfers():
@@ -88,8 +88,8 @@ def read(path: pathlib.Path, like: Any, shardings: Any, operation: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Wanted:
-    """What a saved leaf is to become: a number (no `store`), a NumPy array or scalar (`kind`), or
-    an array of the type, at a place and in a layout."""
+    """The target of a saved leaf: a number (no `store`), a NumPy array or scalar (`kind`), or an
+    array with its type, place and layout."""
 
     kind: str
     value: Any
@@ -102,10 +102,10 @@ class _Wanted:
 _NO_TYPE = ArrayType((), np.dtype(np.bool_))
 
 
-def _wanted(
+def _target(
     record: dict[str, Any], template: Any, place: Any, path: pathlib.Path, operation: str
 ) -> _Wanted:
-    """What a leaf is to become. Raises where it cannot become what the template is."""
+    """The target of a leaf. Raises an error if the template does not fit the saved leaf."""
     name, kind = record["path"] or "at the top", record["kind"]
     if kind not in ARRAYS:
         value = number_from_data(record)
@@ -117,7 +117,7 @@ def _wanted(
         kind = _kind_of(template)
         if not kind:
             raise _not_alike(name, f"array {saved}", template, operation)
-        saved = _checked_type(saved, template, name, operation)
+        saved = _restored_type(saved, template, name, operation)
         if place is None and kind == "array":
             place = _place_of(template)
     stored = physical_type(saved)
@@ -142,7 +142,7 @@ def _saved_type(record: dict[str, Any], name: str, path: pathlib.Path, operation
 
 
 def _kind_of(template: Any) -> str:
-    """The kind of array that a leaf of `like` is; nothing for what is none."""
+    """The kind of array that a leaf of `like` is; None for other leaves."""
     if isinstance(template, np.ndarray):
         return "numpy"
     if isinstance(template, np.generic):
@@ -155,7 +155,7 @@ def _place_of(template: Any) -> Any:
     return template.format if committed else None
 
 
-def _checked_type(saved: ArrayType, template: Any, name: str, operation: str) -> ArrayType:
+def _restored_type(saved: ArrayType, template: Any, name: str, operation: str) -> ArrayType:
     """The type to restore. Raises ShapeError or DTypeError where the template has another one."""
     got = f"{template.dtype} of shape {template.shape} in `like`"
     wanted = f"{saved}, as it was saved"
@@ -185,7 +185,7 @@ _Finish = tuple[int, Callable[[], Any]]
 
 
 def _read_all(wanted: Sequence[_Wanted]) -> list[Any]:
-    """The leaves, in order; so much is read at once that disk and memory are busy."""
+    """Reads the leaves in order, with enough in flight to keep disk and memory busy."""
     results: list[Any] = []
     begun: deque[_Finish] = deque()
     pending = 0
@@ -245,7 +245,7 @@ _Read = tuple[int, np.ndarray[Any, Any], list[Any]]
 def _begin_blocks(
     store: LeafStore, starts: Sequence[tuple[int, ...]], shape: tuple[int, ...]
 ) -> list[_Read]:
-    """Begins to read blocks of one shape: for each its bytes, its memory, and what to wait for."""
+    """Starts reading blocks of one shape: for each its bytes, its memory, and its future."""
     if not prod(shape):
         return [(0, client.backend().host_memory(shape, store.dtype), []) for _ in starts]
     for key in sorted({key for start in starts for key in store.keys(start, shape)}):

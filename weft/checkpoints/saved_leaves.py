@@ -66,10 +66,8 @@ class Snapshot:
 
 
 def snapshot(value: Any, operation: str, copied: bool) -> Snapshot:
-    """A tree on the host. Unless it is `copied`, the memory may be that of the arrays.
-
-    Raises WeftTypeError for leaves that cannot be saved, and TreeError for keys of dicts.
-    """
+    """A tree on the host. Unless it is `copied`, the memory may be that of the arrays. Raises
+    WeftTypeError for leaves that cannot be saved, and TreeError for keys of dicts."""
     leaves: list[tuple[Any, Any]] = []
     structure = structure_to_data(value, operation, leaves)
     with explicit_transfers():
@@ -77,19 +75,19 @@ def snapshot(value: Any, operation: str, copied: bool) -> Snapshot:
             if type(leaf) is Array and not leaf.is_deleted():
                 leaf.copy_to_host_async()
         saved = [
-            _saved(leaf, tree.keystr(path), number, operation, copied)
+            _save_leaf(leaf, tree.keystr(path), number, operation, copied)
             for number, (path, leaf) in enumerate(leaves)
         ]
     return Snapshot(structure, saved)
 
 
-def _saved(leaf: Any, path: str, number: int, operation: str, copied: bool) -> SavedLeaf:
+def _save_leaf(leaf: Any, path: str, number: int, operation: str, copied: bool) -> SavedLeaf:
     plain = _number_to_data(leaf)
     if plain is not None:
         return SavedLeaf({"path": path, **plain})
     if type(leaf) is Array and (isinstance(leaf.dtype, KeyDType) or leaf.dtype in _STORABLE):
         try:
-            return _saved_array(leaf, path, number, copied)
+            return _save_array(leaf, path, number, copied)
         except WeftError as error:
             error.add_note(f"This happened at the leaf {path} of the tree.")
             raise
@@ -106,11 +104,10 @@ def _saved(leaf: Any, path: str, number: int, operation: str, copied: bool) -> S
     raise WeftTypeError(message, operation=operation, got=described(leaf), wanted=wanted, fix=fix)
 
 
-def _saved_array(array: Array, path: str, number: int, copied: bool) -> SavedLeaf:
+def _save_array(array: Array, path: str, number: int, copied: bool) -> SavedLeaf:
     type_, sharding = array.type, array.sharding
     rows = physical_type(type_).shape[type_.ndim :]
-    shard = (*sharding.shard_shape(type_.shape), *rows)
-    record = _record("array", path, number, type_, shard)
+    record = _record("array", path, number, type_, (*sharding.shard_shape(type_.shape), *rows))
     if not type_.size:
         return SavedLeaf(record)
     if sharding.is_fully_addressable and client.process_index():
@@ -157,8 +154,8 @@ def _chunk(shape: Sequence[int], shard: Sequence[int], itemsize: int) -> tuple[i
 
 
 def _cut(length: int, parts: int, whole: bool) -> int:
-    """The length of about so many parts. A dimension that is not `whole` in a shard is cut evenly
-    or not at all, since no chunk belongs to two shards."""
+    """The length of about `parts` parts. A dimension that is not `whole` in a shard is divided
+    evenly or not at all, since no chunk belongs to two shards."""
     if parts >= length:
         return 1
     for count in range(parts, 2 * parts):

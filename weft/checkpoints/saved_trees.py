@@ -23,9 +23,7 @@ _DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 
 def structure_to_data(value: Any, operation: str, leaves: list[tuple[Any, Any]]) -> dict[str, Any]:
     """A tree's structure; its pairs (path, leaf) are appended to `leaves`, whose numbers it holds.
-
-    Raises TreeError for keys of dicts that JSON has no form for.
-    """
+    Raises TreeError for keys of dicts that JSON has no form for."""
     return _to_data(value, (), operation, leaves)
 
 
@@ -59,7 +57,7 @@ def _kind_of(cls: type) -> str:
 
 
 def _key(key: Any, path: tuple[Any, ...], operation: str) -> Any:
-    """A key of a path: the kind of key, and what it holds."""
+    """A key of a path, from its kind and contents."""
     if isinstance(key, pytree.DictKey):
         return key_to_data(key.key, f"the dict at {tree.keystr(path) or 'the top'}", operation)
     if isinstance(key, pytree.GetAttrKey):
@@ -94,9 +92,7 @@ def matched_leaves(
     node: dict[str, Any], like: Any, operation: str, path: tuple[Any, ...] = ()
 ) -> Iterator[tuple[tuple[Any, ...], int, Any]]:
     """Triples (path, number of the saved leaf, leaf of `like`), in the order of like's leaves.
-
-    Raises TreeError if the saved tree has another structure than `like`.
-    """
+    Raises TreeError if the saved tree has another structure than `like`."""
     level = pytree.flatten_one_level_with_keys(like)
     if level is None:
         if node["kind"] != "leaf":
@@ -115,12 +111,12 @@ def matched_leaves(
         fits = all(str(key) in saved for key in keys)
         numbers = [saved[str(key)] for key in keys] if fits else numbers
     if not fits:
-        raise _different(path, operation, _described(kind, keys, len(pairs)), node)
+        raise _different(path, operation, _describe(kind, keys, len(pairs)), node)
     for number, (key, child) in zip(numbers, pairs, strict=True):
         yield from matched_leaves(children[number], child, operation, (*path, key))
 
 
-def _described(kind: str, keys: list[Any], count: int) -> str:
+def _describe(kind: str, keys: list[Any], count: int) -> str:
     if kind in ("leaf", "none"):
         return "one leaf" if kind == "leaf" else "None"
     if kind in ("list", "tuple"):
@@ -130,7 +126,7 @@ def _described(kind: str, keys: list[Any], count: int) -> str:
 
 def _different(path: tuple[Any, ...], operation: str, got: str, node: dict[str, Any]) -> TreeError:
     where = tree.keystr(path) or "the top"
-    saved = _described(node["kind"], node.get("keys", []), len(node.get("children", [])))
+    saved = _describe(node["kind"], node.get("keys", []), len(node.get("children", [])))
     message = f"{operation}: `like` and the tree that was saved differ at {where}"
     text = f"at {where} of `like` write {saved}, or leave `like` out, and take the tree apart after"
     fix = Fix("like", text, {"path": path})

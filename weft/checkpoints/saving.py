@@ -97,22 +97,16 @@ def check_free(target: pathlib.Path, operation: str) -> None:
         raise WeftValueError(message, operation=operation, got=str(target), wanted=wanted, fix=fix)
 
 
-def _nothing() -> None:
-    """There is nothing to remove first."""
-
-
 def write(
     target: pathlib.Path,
     taken: Snapshot,
     token: str,
     operation: str,
-    clean: Callable[[], None] = _nothing,
+    clean: Callable[[], None] = lambda: None,
 ) -> None:
     """Writes a checkpoint together with the other processes; returns when all of it is there.
-
     `token` is the program's. Process 0 calls `clean` first. Raises CheckpointError where this
-    process or another one cannot write.
-    """
+    process or another one cannot write."""
     partial = target.with_name(target.name + PARTIAL)
     first = client.process_index() == 0
     failure: CheckpointError | None = None
@@ -167,8 +161,8 @@ def _not_written(error: Exception, target: pathlib.Path, operation: str) -> Chec
 
 @functools.cache
 def program_token() -> str:
-    """A text that the processes of this program have, and no other program. The first call is one
-    that all processes make at the same place."""
+    """A text that only the processes of this program share. All of them make the first call at the
+    same place."""
     drawn = np.frombuffer(secrets.token_bytes(16), np.uint8)
     agreed = broadcast_one_to_all(drawn) if client.process_count() > 1 else drawn
     return bytes(agreed).hex()
@@ -210,7 +204,7 @@ def _lock(number: int) -> bool:
 
 
 def remove_left(path: pathlib.Path) -> bool:
-    """Removes what a writer left that was killed; False where a writer is at work."""
+    """Removes the files of a killed writer; False if a writer is at work."""
     try:
         number = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -256,7 +250,7 @@ class _Part:
             future.result()
         written = [(store, store.write(block)) for leaf, store in stores for block in leaf.blocks]
         with ThreadPool(_SYNCS) as pool:
-            sealed = pool.map(_sealed, written, chunksize=1)
+            sealed = pool.map(_seal, written, chunksize=1)
         for (store, _), seals in zip(written, sealed, strict=True):
             self.chunks.setdefault(store.record["store"], {}).update(seals)
 
@@ -264,7 +258,7 @@ class _Part:
         return _store_of(self.partial, leaf, self.operation)
 
     def say(self, failure: CheckpointError | None) -> None:
-        """Tells process 0 what was written, or that it could not be."""
+        """Tells process 0 that this part is written, or why it failed."""
         content = {
             "tree": _digest(self.taken),
             "leaves": [_type_only(leaf.record) for leaf in self.taken.leaves],
@@ -277,7 +271,7 @@ class _Part:
             write_content(self.partial / _PARTS / f"{client.process_index()}.json", content)
 
 
-def _sealed(written: tuple[LeafStore, Writing]) -> dict[str, Any]:
+def _seal(written: tuple[LeafStore, Writing]) -> dict[str, Any]:
     """The sizes and CRCs of the files of a write, once the disk has them."""
     store, writing = written
     writing.future.result()
@@ -302,7 +296,7 @@ def _digest(taken: Snapshot) -> str:
 
 
 def _commit(partial: pathlib.Path, target: pathlib.Path, taken: Snapshot, operation: str) -> None:
-    """Writes down what all processes wrote, and gives the directory its name."""
+    """Records the files that all processes wrote, and renames the directory."""
     chunks: dict[str, dict[str, Any]] = {}
     for number in range(client.process_count()):
         for name, seals in _part_of(number, target, partial, taken, operation)["chunks"].items():
@@ -355,6 +349,6 @@ def _part_of(
 
 
 def _unfit(target: pathlib.Path, operation: str, what: str, text: str) -> CheckpointError:
-    """The error for what the processes do not have alike, or together."""
+    """The error for processes that differ in something."""
     message = f"the checkpoint {target} was not written: {what}"
     return CheckpointError(message, operation=operation, fix=Fix("processes", text))

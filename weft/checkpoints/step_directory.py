@@ -132,13 +132,12 @@ class Checkpoints:
             self._errors.append(error)
 
     def _write(self, step: int, taken: Snapshot, token: str) -> None:
-        target = step_path(self.directory, step)
-        write(target, taken, token, "Checkpoints.save", self._remove_left)
+        write(step_path(self.directory, step), taken, token, "Checkpoints.save", self._remove_left)
         if client.process_index() == 0:
             self._remove_old(step)
 
     def _remove_left(self) -> None:
-        """Removes what writers left that were killed."""
+        """Removes the files of killed writers."""
         for kind in (PARTIAL, _REMOVED):
             for path in self.directory.glob(f"step_*{kind}"):
                 remove_left(path)
@@ -168,14 +167,14 @@ class Checkpoints:
         """
         operation = "Checkpoints.restore"
         self.wait()
-        number = self._agreed() if step is None else integer_of(step, operation, "step")
+        number = self._agreed_step() if step is None else integer_of(step, operation, "step")
         if number < 0:
-            raise _nothing(self.directory, operation)
+            raise _empty_error(self.directory, operation)
         return read(step_path(self.directory, number), like, shardings, operation)
 
-    def _agreed(self) -> int:
-        """The last step that process 0 sees, -1 for none: file systems of several machines may show
-        a new directory to one later than to another."""
+    def _agreed_step(self) -> int:
+        """The last step that process 0 sees, -1 for none: shared file systems may show a new
+        directory to some machines later."""
         latest = self.latest()
         seen = np.int64(-1 if latest is None else latest)
         return int(broadcast_one_to_all(seen)) if client.process_count() > 1 else int(seen)
@@ -194,7 +193,7 @@ class Checkpoints:
         self.wait()
 
 
-def _nothing(directory: pathlib.Path, operation: str) -> CheckpointError:
+def _empty_error(directory: pathlib.Path, operation: str) -> CheckpointError:
     message = f"{operation}: there are no checkpoints in {directory}"
     fix = Fix("latest", "ask first: latest() is None where there are none")
     return CheckpointError(message, operation=operation, got="no step", fix=fix)

@@ -69,7 +69,7 @@ def inspect_lower(context: Any, x: Any, *, callback: Callable[[Any], Any]) -> li
     mesh = context.module.meshes.some_mesh()
 
     def chosen(found: Any) -> None:
-        """Hands on what the compiler says."""
+        """Passes on the compiler's choice."""
         parts = op_sharding.parts(found)
         if parts.kind in ("manual", "unknown") or "manual" in parts.subgroups:
             callback(SingleDeviceSharding(devices[0]) if mesh is None else NamedSharding(mesh, P()))

@@ -98,7 +98,7 @@ class BlockLayout:
         return list(itertools.product(*numbers))
 
     def slice_title(self, view: TableView, block: Block) -> str:
-        """Which part of the array a table shows, as an index such as `[0:2, :, :]`."""
+        """The part of the array that a table shows, as an index such as `[0:2, :, :]`."""
         drawn = (view.rows, view.columns)
         if self.axes:
             rest = [self.range(d, n) for d, n in enumerate(block) if d not in drawn]
@@ -108,11 +108,9 @@ class BlockLayout:
 
 
 def layout_of(shape: Sequence[int], sharding: Sharding, *, abstract: bool = False) -> BlockLayout:
-    """The blocks of an array of a shape that the sharding can split.
-
-    With `abstract`, the devices of an abstract mesh are numbered by their places in it; otherwise
-    such a mesh raises WeftValueError.
-    """
+    """The blocks of an array of a shape that the sharding can split. With `abstract`, the devices
+    of an abstract mesh are numbered by their places in it; otherwise such a mesh raises
+    WeftValueError."""
     ndim = len(shape)
     mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
     if abstract and isinstance(mesh, AbstractMesh):
@@ -146,7 +144,7 @@ def shown(count: int, most: int) -> list[int | None]:
 
 
 def device_label(platform: str, numbers: Sequence[Any]) -> str:
-    """Devices in short, such as `CPU 0,1`; of many the first two, the last and how many."""
+    """Devices in short, such as `CPU 0,1`: of many the first two, the last and the number."""
     if len(numbers) > MOST_NUMBERS:
         text = f"{numbers[0]},{numbers[1]},…,{numbers[-1]} ({len(numbers)})"
     else:

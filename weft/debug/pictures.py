@@ -160,7 +160,7 @@ def tables(
 
 
 class _Picture:
-    """The tables of one layout. A column or row index of None stands for those left out."""
+    """The tables of one layout. A column or row index of None stands for omitted ones."""
 
     def __init__(
         self,

@@ -107,7 +107,7 @@ def debug_print(
     if not skip_format_check:
         check_format(fmt, args, kwargs)
 
-    bind_debug_callback("debug.print", _Shown(fmt, _printed), args, kwargs, ordered)
+    bind_debug_callback("debug.print", _Shown(fmt, _print), args, kwargs, ordered)
 
 
 @api_boundary
@@ -138,15 +138,15 @@ def debug_log(
     if not skip_format_check:
         check_format(fmt, args, kwargs)
 
-    bind_debug_callback("debug.log", _Shown(fmt, _logged), args, kwargs, ordered)
+    bind_debug_callback("debug.log", _Shown(fmt, _log), args, kwargs, ordered)
 
 
-def _printed(text: str) -> None:
+def _print(text: str) -> None:
     # In one piece: several devices may print at a time.
     print(text + "\n", end="")
 
 
-def _logged(text: str) -> None:
+def _log(text: str) -> None:
     _logger.info("%s", text)
 
 
@@ -232,14 +232,14 @@ class _Checker(_Formatter):
 
 
 def check_format(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """Tries a format on stand-ins of the arguments. Raises WeftValueError if it does not fit."""
+    """Formats stand-ins of the arguments. Raises WeftValueError if the format does not fit."""
     try:
         _Checker().vformat(
             fmt, [stand_in(x) for x in args], {name: stand_in(x) for name, x in kwargs.items()}
         )
     except (AttributeError, LookupError, TypeError, ValueError) as error:
-        shown = [f"{i}: {_described(x)}" for i, x in enumerate(args)]
-        shown += [f"{name}: {_described(x)}" for name, x in kwargs.items()]
+        shown = [f"{i}: {_describe(x)}" for i, x in enumerate(args)]
+        shown += [f"{name}: {_describe(x)}" for name, x in kwargs.items()]
         works = " ".join(["{}"] * len(args) + [f"{name}={{{name}}}" for name in kwargs])
         what = f"no argument for the field {error}" if type(error) is KeyError else str(error)
         raise WeftValueError(
@@ -271,7 +271,7 @@ def _leaf_stand_in(leaf: Any) -> Any:
     return np.broadcast_to(np.zeros((), of.dtype), of.shape)
 
 
-def _described(value: Any) -> str:
+def _describe(value: Any) -> str:
     leaves = tree.leaves(value)
     try:
         return str(type_of(value)) if len(leaves) == 1 and leaves[0] is value else repr(value)[:40]

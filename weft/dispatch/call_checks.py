@@ -47,7 +47,7 @@ def mismatches(
     names: Sequence[str],
     name: str,
 ) -> list[Mismatch]:
-    """The mismatches of the leaves. `places` has for each leaf a device, a sharding, None for the
+    """The mismatches of the leaves. `places` has for each a device, a sharding, None for the
     default device, or ANYWHERE; `layouts` has a layout, or None for any."""
     rows = zip(leaves, types, places, layouts, names, strict=True)
     found = [_mismatch(i, *row, name) for i, row in enumerate(rows)]
@@ -145,9 +145,7 @@ def check_structure(
     name: str, function: Any, given: Any, wanted: Any, positions: Sequence[int]
 ) -> None:
     """Raises TreeError if (args, kwargs) are not the trees that a function was compiled for.
-
-    `positions` has the argnums of the positional arguments that are not static.
-    """
+    `positions` has the argnums of the positional arguments that are not static."""
     if tree.structure(given) == wanted:
         return
     rows, fixes = [], []

@@ -173,8 +173,8 @@ class Compiled(KnownCalls, Stage):
     def _without_static(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments without the static ones. Raises WeftValueError for a static one with
-        another value than at compilation."""
+        """The arguments without the static ones. Raises WeftValueError for a static one that
+        differs from the one at compilation."""
         call = self._call
         fixed = dict(self._static)
         names = self._parameter_names()
@@ -204,8 +204,8 @@ class Compiled(KnownCalls, Stage):
             raise static_mismatch(name, which, got, wanted.value)
 
     def _end_of(self, number: int | None) -> tuple[Any, Layout | None]:
-        """The device or sharding of an input of the executable, None for the default device, and
-        its layout; ANYWHERE and None for an argument that is not passed."""
+        """The device or sharding (None for the default device) and the layout of an input; ANYWHERE
+        and None for an argument that is not passed."""
         if number is None:
             return ANYWHERE, None
         program, given = self._program, self._specialization
@@ -272,7 +272,8 @@ class Compiled(KnownCalls, Stage):
 
     @property
     def donation(self) -> Donation:
-        """The donated arrays: for each the result that lies in its memory, or why none does."""
+        """The donated arrays, each with the result that reuses its memory, or the reason why none
+        does."""
         return self._donation
 
     def _ends(self) -> tuple[list[Any], list[Any]]:
@@ -301,7 +302,7 @@ class Compiled(KnownCalls, Stage):
 
 
 def _kind(value: Any) -> Any:
-    """The key for a leaf that is not an array; None for what is checked at each call."""
+    """The key of a leaf that is not an array; None for a leaf that is checked at each call."""
     if isinstance(value, Tracer):
         return None
     try:
@@ -318,7 +319,7 @@ def as_user_sharding(place: Any) -> Sharding:
 
 
 def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:
-    """The format of an argument; `layout` is None for one that is not passed, which keeps its own
+    """The format of an argument; `layout` is None for one that is not passed and keeps its
     layout."""
     found = layout or array._layout()
     return Format(found if isinstance(found, Layout) else Layout(range(array.ndim)), sharding)

@@ -89,10 +89,8 @@ def look_at_primitive(trace: EvalTrace, primitive: Primitive, args: Values, para
 def look_at_call(
     name: str, jaxpr: Jaxpr, inputs: Sequence[Any], outs: Sequence[Any], names: Mapping[Var, str]
 ) -> None:
-    """Raises NonFiniteError if settings refuse the results of a compiled call.
-
-    `names` has the names of the inputs in messages.
-    """
+    """Raises NonFiniteError if settings refuse the results of a compiled call. `names` has the
+    names of the inputs in messages."""
     settings = config.settings()
     if settings.debug_key_reuse:
         key_reuse.follow_call(jaxpr, inputs, outs)
@@ -229,9 +227,7 @@ def step_through(
     visit: Callable[[Equation, Sequence[Any], Sequence[Any]], None] | None = None,
 ) -> dict[Any, Any]:
     """Evaluates `eqns`, the first of a jaxpr; calls `visit` with each, its operands and results.
-
-    Returns the values that the rest of the jaxpr reads; the others are dropped.
-    """
+    Returns the values that the rest of the jaxpr reads; the others are dropped."""
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, inputs, strict=True))
     dead = jaxpr.memoize("last_uses", lambda: last_uses(jaxpr))
     for eqn, finished in zip(eqns, dead, strict=False):

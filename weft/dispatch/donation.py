@@ -30,10 +30,8 @@ _EMPTY = "it has no elements, and so no memory"
 @dataclasses.dataclass(frozen=True, slots=True)
 class DonatedArgument:
     """A donated array: `reused_for` names the result that lies in its memory, or is None, and
-    `reason` says why.
-
-    `leaf` is its index among the leaves of the arguments; `taken` says whether a call deletes it.
-    """
+    `reason` says why. `leaf` is its index among the leaves of the arguments; `taken` says whether a
+    call deletes it."""
 
     path: str
     leaf: int
@@ -55,12 +53,12 @@ class Donation:
 
     @property
     def reused(self) -> tuple[DonatedArgument, ...]:
-        """Those in whose memory a result lies."""
+        """The arguments whose memory a result reuses."""
         return tuple(x for x in self.arguments if x.reused_for is not None)
 
     @property
     def unused(self) -> tuple[DonatedArgument, ...]:
-        """Those that were donated in vain: taken, and no result lies there."""
+        """The arguments that were donated in vain: deleted, but not reused."""
         return tuple(x for x in self.arguments if x.taken and x.reused_for is None)
 
     def __iter__(self) -> Iterator[DonatedArgument]:
@@ -92,11 +90,9 @@ def donation_of(
     results: Sequence[str],
     looked_at: bool,
 ) -> Donation:
-    """The donation of an executable.
-
-    By leaf: its name in messages, its type, whether it is donated, and its index among the inputs
-    of the executable (None: it is not passed). `results` has the names of the results.
-    """
+    """The donation of an executable. By leaf: its name in messages, its type, whether it is
+    donated, and its index among the inputs of the executable (None: it is not passed). `results`
+    has the names of the results."""
     if not any(donated):
         return Donation(())
     aliases = {} if looked_at else program.executable.input_aliases()

@@ -24,10 +24,8 @@ Move = Callable[[Any], Any] | None
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DonatedLeaves:
-    """The indices of the donated leaves of a call, with the types and names of all leaves.
-
-    No result lies in the memory of the `discarded` ones: the runtime may leave them alive.
-    """
+    """The indices of the donated leaves of a call, with the types and names of all leaves. No
+    result lies in the memory of the `discarded` ones: the runtime may leave them alive."""
 
     taken: Sequence[int]
     discarded: Sequence[int]
@@ -63,9 +61,9 @@ class DonatedLeaves:
             # One that is cached for a number is copied before it is donated.
             given = type(x) is Array and not getattr(x, "_remembered", False)
             if given and buffers.count(id(x._buffer)) > 1:
-                raise self._given_twice(i, leaves)
+                raise self._duplicate_error(i, leaves)
 
-    def _given_twice(self, i: int, leaves: Sequence[Any]) -> WeftValueError:
+    def _duplicate_error(self, i: int, leaves: Sequence[Any]) -> WeftValueError:
         name, x = self.names[i], leaves[i]
         others = [
             other
@@ -82,12 +80,9 @@ class DonatedLeaves:
 
 class CompiledCall:
     """An executable with its calling convention. `run(leaves)` calls it with arrays, or with values
-    that become arrays.
-
-    `kept` has the indices of the leaves that it reads, None if it reads all and nothing else.
-    `settled` says that the leaves have the shardings that it takes. `run` refers to no
-    CompiledCall, so that one that is dropped frees its constants at once.
-    """
+    that become arrays. `kept` has the indices of the leaves that it reads, None if it reads all and
+    nothing else. `settled` says that the leaves have the shardings that it takes. `run` refers to
+    no CompiledCall, so that one that is dropped frees its constants at once."""
 
     __slots__ = ("consts", "donated", "forms", "in_types", "kept", "program", "run", "start")
 
@@ -115,7 +110,7 @@ class CompiledCall:
         # What a call with all buffers at hand may start; None where it has to do more.
         self.start = start if donated is None else None
         if donated is not None:
-            start = _donating(start, donated, self.consts)
+            start = _donating_call(start, donated, self.consts)
         self.run = _on_leaves(start, self.consts, kept, in_types, donated)
 
     def running_by(self, run: Callable[[Sequence[Any]], Any]) -> CompiledCall:
@@ -151,9 +146,9 @@ def _on_leaves(
     return run
 
 
-def _donating(start: Run, donated: DonatedLeaves, consts: Sequence[Array]) -> Run:
-    """A call that records on the donated arrays that they are gone, also where it fails half-way.
-    One that fails because an array was gone before has donated nothing."""
+def _donating_call(start: Run, donated: DonatedLeaves, consts: Sequence[Array]) -> Run:
+    """A call that marks the donated arrays as deleted, also where it fails half-way. If an array
+    was deleted before, nothing is donated."""
 
     def run(buffers: Sequence[Any], leaves: Sequence[Any]) -> Any:
         try:
@@ -172,9 +167,7 @@ def checked_call(
     call: CompiledCall, jaxpr: Jaxpr, name: str, input_names: Sequence[str]
 ) -> CompiledCall:
     """A call that raises NonFiniteError for NaNs or infinities in its results, as settings ask.
-
-    `input_names` has the names of the inputs of the jaxpr in messages.
-    """
+    `input_names` has the names of the inputs of the jaxpr in messages."""
     names = dict(zip(jaxpr.inputs, input_names, strict=True))
 
     def run(leaves: Sequence[Any]) -> Any:
@@ -189,8 +182,7 @@ def checked_call(
 
 
 def placed_call(call: CompiledCall, before: Sequence[Move], after: Sequence[Move]) -> CompiledCall:
-    """A call with functions that move its arguments before it and its results after it; by leaf,
-    None for those that stay where they are."""
+    """A call with functions that move its arguments and its results; by leaf, None for none."""
     moves = [(i, move) for i, move in enumerate(before) if move is not None]
     if not moves and not any(after):
         return call

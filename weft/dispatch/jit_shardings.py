@@ -42,8 +42,8 @@ Formats = tuple[tuple[Any, Any], ...]
 
 @dataclasses.dataclass(frozen=True)
 class TracedFormats:
-    """Shardings and layouts that a trace depends on: those of the leaves of the arguments, and the
-    prefix of the results as leaves and structure. `called`: no transformation is active."""
+    """Shardings and layouts that a trace depends on: of the leaves of the arguments, and the prefix
+    of the results as leaves and structure. `called`: no transformation is active."""
 
     arguments: tuple[tuple[Any, Any], ...]
     results: tuple[Any, ...]
@@ -135,7 +135,12 @@ class JitShardings:
         called = current_trace() is bottom_trace()
         given = self._given_formats(name, static, in_tree)
         short = tuple(
-            (place.canonical if _fits(place, type) else place, layout)
+            (
+                place.canonical
+                if (isinstance(place, NamedSharding) and len(place.spec) <= type.ndim)
+                else place,
+                layout,
+            )
             for (place, layout), type in zip(given, in_types, strict=True)
         )
         return TracedFormats(short, tuple(leaves), structure, called)
@@ -202,10 +207,6 @@ def placed_around(
     return placed_call(call, before, [leaving(place) for place, _ in results])
 
 
-def _fits(place: Any, type: ArrayType) -> bool:
-    return isinstance(place, NamedSharding) and len(place.spec) <= type.ndim
-
-
 def is_said(format: tuple[Any, Any]) -> bool:
     """Whether a sharding, a device or a layout was given."""
     return format != (None, None)
@@ -229,8 +230,8 @@ def check_arguments(
     in_tree: Any,
     says: str,
 ) -> None:
-    """Raises WeftValueError for a committed argument of a jitted function on another device, or in
-    another sharding or layout, than `formats` has."""
+    """Raises WeftValueError for a committed argument whose device, sharding or layout differs from
+    `formats`."""
     for i, (array, (place, layout)) in enumerate(zip(arrays, formats, strict=True)):
         if not array.committed:
             continue

@@ -124,14 +124,10 @@ def _signature(value: Any) -> Any:
     return type_of(user_value(value))
 
 
-def _operand(value: Any) -> Any:
-    """A leaf of the arguments as an operand; references are passed on."""
-    return value if type(value) is Ref else user_value(value)
-
-
-def _watched(call: CompiledCall, jaxpr: Jaxpr, name: str) -> Callable[[Sequence[Any]], Any]:
-    """The run of a call some of whose arguments enter float64 in 32 bits: it warns where one of
-    them loses digits."""
+def _warn_on_lost_digits(
+    call: CompiledCall, jaxpr: Jaxpr, name: str
+) -> Callable[[Sequence[Any]], Any]:
+    """A run that warns if 64-bit arguments lose digits in 32 bits."""
 
     def run(leaves: Sequence[Any]) -> Any:
         warn_of_rounded_inputs(f"jit of {name}", jaxpr, leaves)
@@ -324,7 +320,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
         """Binds the primitive, under whatever transformation is active."""
         try:
-            leaves = [_operand(x) for x in leaves]
+            leaves = [(x if type(x) is Ref else user_value(x)) for x in leaves]
             in_types = [value_type(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(tree.unflatten(in_tree, leaves), error) from None
@@ -333,7 +329,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             return self._apply(traced, leaves, in_tree)
         with self._miss(static, in_tree, in_types, in_types) as miss:
             miss.runs = True
-            traced = self._traced_anew(key, static, in_types, in_tree, miss)
+            traced = self._retrace(key, static, in_types, in_tree, miss)
             return self._apply(traced, leaves, in_tree)
 
     def _apply(self, traced: TracedBody, leaves: list[Any], in_tree: Any) -> Any:
@@ -374,7 +370,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         call = self._compiled(traced, formats, arrays, in_tree)
         if rounded_inputs(traced.jaxpr).inputs:
             # A later call may pass other values.
-            call = call.running_by(_watched(call, traced.jaxpr, self._name))
+            call = call.running_by(_warn_on_lost_digits(call, traced.jaxpr, self._name))
         # A call with references knows its `jit`, and so the function, which then would never die.
         if self._shares_calls and not has_references([*traced.consts, *arrays]):
             traces_of(self._function).calls[self._options, key] = call
@@ -409,9 +405,9 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         if found is not None:
             return found
         with self._miss(static, in_tree, in_types, in_types) as miss:
-            return self._traced_anew(key, static, in_types, in_tree, miss)
+            return self._retrace(key, static, in_types, in_tree, miss)
 
-    def _traced_anew(
+    def _retrace(
         self, key: Any, static: Any, in_types: list[ArrayType], in_tree: Any, miss: Miss
     ) -> TracedBody:
         """The trace of another `jit` of this function object, or a new one."""
@@ -444,7 +440,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return traced
 
     def _miss(self, static: Any, in_tree: Any, types: Types, signatures: Sequence[Any]) -> Miss:
-        """The context manager around the work on a miss, which notes what the trace depends on."""
+        """A context for the work on a miss that records the settings the trace depends on."""
 
         def call(miss: Miss) -> Call:
             names = argument_names(self._function, in_tree)
@@ -473,8 +469,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     def trace_call(
         self, static: Any, in_types: list[ArrayType], in_tree: Any, places: Any
     ) -> TracedBody:
-        """Traces the function for leaves of the given types; the jaxpr is shared with equal ones
-        that were traced before."""
+        """Traces the function for leaves of the given types; equal jaxprs are shared."""
         out_trees: list[Any] = []
         fixed = [value.value for _, value in static]
 
@@ -531,8 +526,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     def of_dynamic(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """A function of the arguments that are not static, and these; what looks at programs traces
-        all arguments that it gets."""
+        """Binds the static arguments; returns the function and its remaining arguments."""
         static, dynamic = self._split(args, kwargs)
         if not static:
             return self, args, kwargs
@@ -578,7 +572,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return WeftTypeError(str(error))
 
     def _too_many(self, miss: Miss) -> WeftValueError:
-        """The error for one trace more than `max_traces`, saying what changed."""
+        """The error for more than `max_traces` traces, with the reason for the last one."""
         limit = self._options.max_traces
         return WeftValueError(
             f"jit of {self._name}: called in a way that needs trace {self._traced_times + 1}, "

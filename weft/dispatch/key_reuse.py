@@ -87,8 +87,8 @@ def _is_key(type: ArrayType) -> bool:
     return isinstance(type.dtype, KeyDType)
 
 
-def _moved(moving: Primitive, params: Params, numbers: Operands) -> Numbers:
-    """The numbers of a result that only has elements of the operands: the operation on theirs."""
+def _move_numbers(moving: Primitive, params: Params, numbers: Operands) -> Numbers:
+    """The numbers of a result of moved elements: the operation on the operands' numbers."""
     if moving in rules.layout:  # the value of an operand, unchanged
         source = rules.layout[moving](params)[0]
         return numbers[source] if type(source) is int else None
@@ -101,7 +101,8 @@ def _moved(moving: Primitive, params: Params, numbers: Operands) -> Numbers:
 
 
 class Reader:
-    """Follows keys through jaxprs; `used` says for each number which operation used it where."""
+    """Follows keys through jaxprs; `used` maps each number to the operation and the place that used
+    it."""
 
     __slots__ = ("used",)
 
@@ -147,7 +148,7 @@ class Reader:
         elif jaxprs_in(params):
             found = self.other(params, operands, source) or [None] * len(types)
         elif len(types) == 1 and not applied.multiple_results and operands:
-            found = [_moved(applied, params, operands)]
+            found = [_move_numbers(applied, params, operands)]
         else:
             found = [None] * len(types)
         return [
@@ -165,7 +166,7 @@ class Reader:
         for number in keys.ravel().tolist():
             before = self.used.get(number)
             if before is not None:
-                raise _reused(operation, where, before)
+                raise _reuse_error(operation, where, before)
             self.used[number] = (operation, where)
 
     def other(self, params: Params, operands: Operands, source: Any) -> Results | None:
@@ -179,8 +180,8 @@ class Reader:
         return None
 
     def blocks(self, jaxpr: Jaxpr, operands: Operands, source: Any) -> Results:
-        """Reads a jaxpr whose inputs may be parts of the operands, as those of shard_map are: it
-        gets the first part, and a use of that is a use of all."""
+        """Reads a jaxpr whose inputs are parts of the operands, such as that of shard_map. It gets
+        the first part, whose use counts as a use of all."""
         cuts: Results = []
         for numbers, var in zip(operands, jaxpr.inputs, strict=True):
             cut = numbers
@@ -205,7 +206,7 @@ class Reader:
                     self.used.setdefault(number, use)
 
 
-def _reused(operation: str, where: str, before: tuple[str, str]) -> KeyReuseError:
+def _reuse_error(operation: str, where: str, before: tuple[str, str]) -> KeyReuseError:
     first, line = before
     message = f"{operation} uses a random key that {first} has used before"
     got = f"a key that was used by {first} at {line}, and by {operation} at {where}"
@@ -231,7 +232,7 @@ def _read_checkpoint(reader: Reader, operands: Operands, source: Any, **params: 
 def _read_branches(
     reader: Reader, operands: Operands, source: Any, *, branches: Sequence[Jaxpr], **_: Any
 ) -> Results:
-    """One of the branches runs: a key is used where one of them uses it."""
+    """Reads a conditional: a key is used if one of the branches uses it."""
     found, used = [], []
     for branch in branches:
         own: ChainMap[int, tuple[str, str]] = ChainMap({}, reader.used)
@@ -266,17 +267,15 @@ def _read_while(reader: Reader, operands: Operands, source: Any, **params: Any) 
     return carry
 
 
-def _read_shard_map(reader: Reader, operands: Operands, source: Any, **params: Any) -> Results:
-    return [None] * len(reader.blocks(jaxprs_in(params)[0], operands, source))
-
-
 _RULES: dict[Primitive, Rule] = {
     clone_key_p: lambda reader, operands, source: [None],
     remat_p: _read_checkpoint,
     cond_p: _read_branches,
     scan_p: _read_scan,
     while_p: _read_while,
-    shard_map_p: _read_shard_map,
+    shard_map_p: lambda reader, operands, source, **params: (
+        [None] * len(reader.blocks(jaxprs_in(params)[0], operands, source))
+    ),
 }
 
 

@@ -62,8 +62,8 @@ def _static_key(value: Any) -> Any:
 
 
 def call_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """The arguments of a call as `PythonCalls` knows it by them, those by name in order of their
-    names. None stands for one that it does not know."""
+    """The arguments of a call in the form of `PythonCalls`, with keywords sorted by name; None if
+    it cannot know the call."""
     named = sorted(kwargs)
     passed = (*args, *map(kwargs.__getitem__, named)) if kwargs else args
     parts = [x.signature if type(x) is Array else _static_key(x) for x in passed]
@@ -95,8 +95,8 @@ class PythonCalls:
         return self._unknown_call(args, kwargs)
 
     def learn_call(self, args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> None:
-        """Remembers a call of arrays and plain static arguments; others are left to
-        `_unknown_call`."""
+        """Remembers a call of arrays and plain static arguments; `_unknown_call` gets all
+        others."""
         passed = (*args, *kwargs.values())
         # One token for each argument: none of them is a container of arrays, or a number that is an
         # operand.
@@ -132,7 +132,7 @@ def learn(
     leaves: Sequence[Any],
     call: CompiledCall | PythonRun,
 ) -> None:
-    """Makes a jitted function remember a call, if its arguments have a pattern. `static` has the
+    """Makes a jitted function remember a call whose arguments have a pattern. `static` has the
     positions and names of static arguments."""
     if call.forms >= MOST_FORMS:
         return
@@ -165,9 +165,8 @@ def pattern_of(
     leaves: list[Any],
     types: Sequence[ArrayType],
 ) -> tuple[Token, ...]:
-    """The tokens of a call: of its arguments by position, then of those by name. Appends its
-    leaves, as arguments are flattened; `types` are those that the program takes. Raises if there is
-    no pattern."""
+    """The tokens of a call: of its arguments by position, then by name. Appends its leaves in
+    flattening order; `types` are those of the program. Raises if there is no pattern."""
     positions = {i + len(args) if i < 0 else i for i in static if isinstance(i, int)}
     tokens = [_token(TUPLE, len(args), tuple)]
     for i, value in enumerate(args):
@@ -190,7 +189,7 @@ def _token(
 def _tokens(
     value: Any, leaves: list[Any], types: Sequence[ArrayType], levels: int = MOST_LEVELS
 ) -> list[Token]:
-    """The tokens of a tree of arguments, whose leaves are appended."""
+    """The tokens of a tree of arguments; appends its leaves."""
     cls = type(value)
     if value is None:
         return [_token(NONE)]
@@ -216,7 +215,7 @@ def _dict_tokens(
     static: Any = (),
     levels: int = MOST_LEVELS,
 ) -> list[Token]:
-    """The tokens of a dictionary stand in its own order, and its leaves in that of its keys."""
+    """The tokens of a dictionary in its own order, with its leaves in the order of its keys."""
     if not all(type(key) is str for key in value):
         raise _NoPatternError
     children = {

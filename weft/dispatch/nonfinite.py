@@ -47,11 +47,9 @@ def nonfinite_error(
     names: Sequence[str] = (),
     note: str = "",
 ) -> NonFiniteError:
-    """The error for an application that runs on the current line.
-
-    `within` has the loops, branches and jitted functions around it, the innermost first; `names`
-    has the user's names of its operands.
-    """
+    """The error for an application that runs on the current line. `within` has the loops, branches
+    and jitted functions around it, the innermost first; `names` has the user's names of its
+    operands."""
     place, value = next((i, x) for i, x in enumerate(outs) if watch.finds(x))
     numbers = np.asarray(value)
     is_nan = watch.nans and bool(np.isnan(numbers).any())
@@ -71,7 +69,7 @@ def nonfinite_error(
         kind=what,
         within=within,
         backward=sources.in_backward_pass(source),
-        device=_device_text(value),
+        device=(str(value.device) if type(value) is Array and value.committed else None),
         operation=operation,
         got="\n".join([*lines, note] if note else lines),
         where=source,
@@ -112,8 +110,3 @@ def _operand_text(i: int, value: Any, marks: Any, name: str) -> str:
         if held:
             text += f"; it holds {' and '.join(held)} already"
     return text
-
-
-def _device_text(value: Any) -> str | None:
-    """The device that holds a committed array; None for other values."""
-    return str(value.device) if type(value) is Array and value.committed else None

@@ -35,8 +35,8 @@ MOST_BYTES = 4096
 
 
 def packed(jaxpr: Jaxpr, consts: list[Array]) -> tuple[Jaxpr, list[Array]]:
-    """Returns the jaxpr with its many small closed-over arrays cut out of one per dtype, and the
-    arrays that it closes over then; both as they are where there are few."""
+    """The jaxpr with its many small closed-over arrays sliced out of one per dtype, and its new
+    closed-over arrays; unchanged if there are few."""
     if len(consts) < FEWEST or _settings_matter():
         return jaxpr, consts
     groups: dict[np.dtype, list[int]] = {}
@@ -57,7 +57,7 @@ def packed(jaxpr: Jaxpr, consts: list[Array]) -> tuple[Jaxpr, list[Array]]:
 
 
 def _settings_matter() -> bool:
-    """Whether a setting looks at operands or copies, or says where arrays are to lie."""
+    """Whether a setting inspects operands or copies, or places arrays."""
     return (
         config.settings().looks_at_results
         or config.host_settings().guards_transfers
@@ -66,7 +66,7 @@ def _settings_matter() -> bool:
 
 
 def _is_small(const: Array) -> bool:
-    """Whether an array may be packed: a list of what is known to be safe."""
+    """Whether an array may be packed: only known safe kinds are."""
     of = const.type
     return (
         const.signature is of
@@ -77,7 +77,7 @@ def _is_small(const: Array) -> bool:
 
 
 def _cut_out(jaxpr: Jaxpr, groups: Sequence[Sequence[int]]) -> Jaxpr:
-    """The jaxpr whose constants of these numbers are parts of one array for each group."""
+    """The jaxpr with each group of constants sliced out of one array."""
     numbers = {i for group in groups for i in group}
     consts = jaxpr.inputs[: jaxpr.num_consts]
     inputs = [var for i, var in enumerate(consts) if i not in numbers]

@@ -27,8 +27,8 @@ from weft.tracing.traces import TracedBody
 
 
 class _Pure:
-    """The jitted function as `Specialization` asks for it, with the arrays of `closed` references
-    in front of its arguments, and its shardings in the program alone."""
+    """A jitted function in the form that `Specialization` needs: the arrays of `closed` references
+    come first, and shardings are in the program alone."""
 
     def __init__(self, function: Any, closed: int) -> None:
         self._function = function._function
@@ -43,7 +43,7 @@ class _Pure:
 
 
 class _ReferenceSpecialization(Specialization):
-    """A specialization whose first arguments are the arrays of closed-over references."""
+    """A specialization that takes the arrays of closed-over references first."""
 
     @functools.cached_property
     def names(self) -> list[str]:
@@ -66,8 +66,8 @@ def _calls_python(jaxpr: Jaxpr) -> bool:
 def _pure_body(
     traced: TracedBody, found: Discharged
 ) -> tuple[TracedBody, list[Ref], list[int], list[int]]:
-    """The pure program with closed-over references behind the other closed-over values; these
-    references; and which of them and of the leaves it writes, in the order of their results."""
+    """The pure program with closed-over references last among the closed-over values; these
+    references; and the written ones of them and of the leaves, in the order of their results."""
     jaxpr = found.jaxpr
     count = len(traced.consts)
     own = [i for i, x in enumerate(traced.consts) if type(x) is Ref]
@@ -89,9 +89,8 @@ def _pure_body(
 def reference_call(
     jitted: Any, traced: TracedBody, in_tree: Any, leaves: Sequence[Any], options: Any
 ) -> CompiledCall:
-    """The compiled call of a jitted function that uses references, for such arguments."""
-    found = discharge(traced.jaxpr)
-    body, closed, places, arguments = _pure_body(traced, found)
+    """The compiled call of a jitted function that uses references."""
+    body, closed, places, arguments = _pure_body(traced, discharge(traced.jaxpr))
     operands = [*closed, *leaves]
     arrays = [contents(x) if type(x) is Ref else as_array(user_value(x)) for x in operands]
     program = _ReferenceSpecialization(_Pure(jitted, len(closed)), body, in_tree, arrays)
@@ -131,7 +130,7 @@ def reference_call(
 def _alias(
     what: str, given: Sequence[Ref], closed: Sequence[Ref], names: list[str], places: Sequence[int]
 ) -> Exception:
-    """The error for a reference that comes twice among the arguments and what is closed over."""
+    """The error for a reference that occurs twice among arguments and closed-over values."""
     own = [names[i] for i in places][len(closed) :]
     for ref, name in zip(given, own, strict=True):
         if any(ref is other for other in closed):

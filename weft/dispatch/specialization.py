@@ -30,7 +30,8 @@ from weft.tracing.traces import TracedBody
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ready:
-    """A compiled specialization: its executable, how to call it, and whose memory results take."""
+    """A compiled specialization: its executable, its calling convention, and the arguments it
+    donates."""
 
     program: Program
     call: CompiledCall
@@ -38,12 +39,10 @@ class Ready:
 
 
 class Specialization:
-    """A traced function for arguments with the shardings and layouts of these arrays.
-
-    Inputs that its jaxpr does not read are left out, unless the function keeps them: `reads` says
-    which of the traced jaxpr's are there, and `inputs` has, for each leaf of the arguments, its
-    index among those of the specialization's jaxpr, or None.
-    """
+    """A traced function for arguments with the shardings and layouts of these arrays. Inputs that
+    its jaxpr does not read are left out, unless the function keeps them: `reads` says which of the
+    traced jaxpr's are there, and `inputs` has, for each leaf of the arguments, its index among
+    those of the specialization's jaxpr, or None."""
 
     def __init__(
         self, function: Any, traced: TracedBody, in_tree: Any, arguments: Sequence[Array]
@@ -120,8 +119,8 @@ class Specialization:
     def compile(
         self, options: Any, lowered: LoweredProgram | None = None, settled: bool = False
     ) -> Ready:
-        """Compiles the jaxpr, or `lowered`. Warns of arrays that are donated in vain, once per
-        executable. `settled` says that calls move all arguments to its shardings first."""
+        """Compiles the jaxpr, or `lowered`, and warns once of arrays that are donated in vain.
+        `settled`: calls move all arguments to its shardings first."""
         looking = config.settings().looks_at_results
         first = self.place[0] if type(self.place) is tuple else device_for(self.place)
         program = placed_program(

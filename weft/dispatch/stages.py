@@ -185,10 +185,7 @@ class Lowered(Stage):
     @api_boundary
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The module as text, in "stablehlo" or "hlo", with source locations if asked for. Nothing
-        is optimized yet.
-
-        Raises WeftValueError for another dialect.
-        """
+        is optimized yet. Raises WeftValueError for another dialect."""
         if dialect_of(dialect) == "hlo":
             return client.backend().hlo_text(self._module.ir, debug_info)
         return str(self._module.text(debug_info))
@@ -202,19 +199,15 @@ class Lowered(Stage):
 
     @api_boundary
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate of the cost before anything is optimized: "flops", "bytes accessed", …
-
-        A loop's body is counted once. See `Compiled.cost_analysis` for the optimized executable.
-        """
+        """XLA's estimate of the cost before anything is optimized: "flops", "bytes accessed", … A
+        loop's body is counted once. See `Compiled.cost_analysis` for the optimized executable."""
         return dict(client.backend().estimated_cost(self._module.ir))
 
     @api_boundary
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
         """Compiles the module. `compiler_options` go to XLA and win over those given to `jit`.
-
         Raises WeftValueError for an option that XLA does not have, and for a module that was
-        lowered for another platform than that of the devices here.
-        """
+        lowered for another platform than that of the devices here."""
         current = client.backend().platform
         if self._platform != current:
             message = f"a program lowered for {self._platform} cannot be compiled here"

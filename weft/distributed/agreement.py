@@ -68,7 +68,7 @@ class Agreement:
         self.ended: set[int] = set()
 
     def announced(self, number: int, announcement: Announcement) -> list[Answer]:
-        """Notes what a process has come to; the answers that this makes possible."""
+        """Records a process's announcement; returns the answers that it makes possible."""
         wait = _Wait(number, announcement, time.monotonic())
         self.waits.append(wait)
         same = [other for other in self.waits if other.key == wait.key]
@@ -117,7 +117,7 @@ class Agreement:
         return waiting | self.said.get(key, set())
 
     def _objection(self, wait: _Wait, other: int, now: float) -> str | None:
-        """Why another process will not come to what is waited for; None if it may."""
+        """The reason why another process will never reach the awaited point; None if it may."""
         if other in self.ended:
             return f"process {other} has ended, and did not come to {wait.name}"
         for its in self.waits:

@@ -22,9 +22,9 @@ OPERATION = "distributed.initialize"
 
 @dataclasses.dataclass(frozen=True)
 class Membership:
-    """What a process has to know to join: the address where all meet, how many there are, and its
-    own number. `source` says where it was found; `hosts` on how many machines they run, where that
-    is known."""
+    """The facts a process needs to join: the address of the meeting, the number of processes, and
+    its own number. `source` says where they were found; `hosts` is the number of machines, if
+    known."""
 
     coordinator_address: str
     num_processes: int
@@ -83,7 +83,7 @@ def _open_mpi(environment: Environment) -> Membership | None:
         name = environment.get("PMIX_NAMESPACE", environment.get("OMPI_MCA_ess_base_jobid", "0"))
         address = f"127.0.0.1:{_port_of(sum(map(ord, name)) * 31)}"
     else:
-        address = _said(environment, "WEFT_COORDINATOR_ADDRESS", "Open MPI on several machines")
+        address = _variable(environment, "WEFT_COORDINATOR_ADDRESS", "Open MPI on several machines")
     return Membership(
         address,
         size,
@@ -95,16 +95,16 @@ def _open_mpi(environment: Environment) -> Membership | None:
 
 
 def _kubernetes(environment: Environment) -> Membership | None:
-    """A pod of an indexed job with a headless service, whose pods are reached by name."""
+    """A pod of an indexed job with a headless service, which gives pods their names."""
     if not {"JOB_COMPLETION_INDEX", "KUBERNETES_SERVICE_HOST"} <= environment.keys():
         return None
     index = _number(environment, "JOB_COMPLETION_INDEX")
     # The host name of a pod of an indexed job is that of the job, and the index.
     name = environment.get("HOSTNAME", "").removesuffix(f"-{index}")
-    service = _said(environment, "WEFT_SERVICE", "a job of Kubernetes: its headless service")
+    service = _variable(environment, "WEFT_SERVICE", "a job of Kubernetes: its headless service")
     return Membership(
         f"{name}-0.{service}:{environment.get('WEFT_COORDINATOR_PORT', '8476')}",
-        int(_said(environment, "WEFT_NUM_PROCESSES", "a job of Kubernetes: its completions")),
+        int(_variable(environment, "WEFT_NUM_PROCESSES", "a job of Kubernetes: its completions")),
         index,
         "kubernetes",
         local_device_ids=_device_ids(environment),
@@ -162,8 +162,8 @@ def first_host(nodes: str) -> str:
 
 
 def _port_of(number: int) -> int:
-    """A port that all processes of one job find by themselves, by its number: above those that
-    Linux hands out (32768 to 60999)."""
+    """A port that all processes of a job derive from its number, above the ephemeral ports of Linux
+    (32768 to 60999)."""
     return 61440 + number % 4096
 
 
@@ -186,7 +186,7 @@ def _number(environment: Environment, name: str) -> int:
     return int(text)
 
 
-def _said(environment: Environment, name: str, where: str) -> str:
+def _variable(environment: Environment, name: str, where: str) -> str:
     text = environment.get(name, "")
     if not text:
         message = f"{OPERATION}: the environment variable {name} has to be set ({where})"

@@ -45,7 +45,7 @@ _PATIENCE = 3.0
 
 @dataclasses.dataclass(eq=False)
 class Member:
-    """A process that has come: what it said of itself, and how to reach it."""
+    """A process that has joined: its description and its connection."""
 
     about: Message
     writer: asyncio.StreamWriter
@@ -72,7 +72,7 @@ class Member:
 
 
 class Coordinator:
-    """The meeting of `count` processes, which have `timeout` seconds to come. A machine that is
+    """The meeting of `count` processes, which have `timeout` seconds to join. A machine that is
     silent for `heartbeat_timeout` seconds is gone."""
 
     def __init__(self, host: str, count: int, timeout: float, heartbeat_timeout: int) -> None:
@@ -115,22 +115,22 @@ class Coordinator:
         try:
             async with asyncio.timeout(10):
                 about = decoded(await reader.readline())["hello"]
-            member = self._admitted(about, writer)
+            member = self._admit(about, writer)
             if member is not None:
                 while line := await reader.readline():
-                    self._received(member, decoded(line))
+                    self._receive(member, decoded(line))
         except (OSError, ValueError, KeyError, TypeError, TimeoutError):
             pass  # whoever it was, it does not speak as a process of the group does, or is gone
         finally:
             self.connections -= 1
             if member is not None:
-                self._gone(member)
+                self._disconnected(member)
             writer.close()
             met = self.service is not None or (self.failed and self.starter_came)
             if self.connections == 0 and met:
                 self.over.set()
 
-    def _admitted(self, about: Message, writer: asyncio.StreamWriter) -> Member | None:
+    def _admit(self, about: Message, writer: asyncio.StreamWriter) -> Member | None:
         member = Member(about, writer)
         self.starter_came = self.starter_came or member.number == 0
         objection = self.refusal or self._objection(member)
@@ -167,7 +167,7 @@ class Coordinator:
         missing = [str(n) for n in range(self.count) if n not in self.members]
         self._refuse(
             f"of {self.count} processes, {len(missing)} did not come within "
-            f"{self.timeout:g} s: {_listed(missing)}"
+            f"{self.timeout:g} s: {_list_numbers(missing)}"
         )
 
     def _refuse(self, objection: str) -> None:
@@ -183,14 +183,14 @@ class Coordinator:
         asyncio.get_running_loop().call_later(_GRACE, self.over.set)
 
     def _begin(self) -> None:
-        """All are here: starts jaxlib's service, and says where it is."""
+        """Starts jaxlib's service once all are present, and sends its address."""
         port, self.service = coordination.start_service(self.host, self.count)
         for member in self.members.values():
             member.send({"welcome": {"service_port": port}})
 
     # ---- the work --------------------------------------------------------------------------------
 
-    def _received(self, member: Member, message: Message) -> None:
+    def _receive(self, member: Member, message: Message) -> None:
         ((kind, content),) = message.items()
         getattr(self, f"_on_{kind}")(member, content)
 
@@ -207,7 +207,7 @@ class Coordinator:
             self._tell({"barrier": name})
 
     def _on_announce(self, member: Member, announcement: Message) -> None:
-        """A process has come to something that others are to come to as well."""
+        """A process has reached a point that others are to reach too."""
         for number, answer in self.agreement.announced(member.number, announcement):
             self.members[number].send({"answer": answer})
 
@@ -233,8 +233,8 @@ class Coordinator:
     # ---- who is stuck ----------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
-        """Asks all processes from time to time whether they are there, and names those that are not
-        to the others; see `watch`."""
+        """Asks all processes regularly whether they are alive, and names the silent ones to the
+        others; see `watch`."""
         was_stopped, self.looked = now - self.looked > 2 + LOOK_EVERY, now
         if self.service is None:
             self._name_missing(now)
@@ -259,11 +259,11 @@ class Coordinator:
         for member in self.members.values():
             if not member.heard and now - member.came > MEET_AFTER and self.refusal is None:
                 member.heard = True
-                text = f"{self.count} processes are to meet; not here yet: {_listed(missing)}"
+                text = f"{self.count} processes are to meet; not here yet: {_list_numbers(missing)}"
                 member.send({"notice": text})
 
     def _on_pong(self, member: Member, waits: float) -> None:
-        """A process is there; it has waited for others for so many seconds."""
+        """A process is alive; it has waited for others for `waits` seconds."""
         now = time.monotonic()
         if member.clock.answers(now):
             self._notice(member, f"{member.name} answers again")
@@ -271,12 +271,12 @@ class Coordinator:
             self._ask(now)
 
     def _on_stuck(self, member: Member, _: None) -> None:
-        """A process waits for long, and wants to hear what all do."""
+        """A process has waited long and asks for a report on all."""
         self.askers.append(member)
         self._ask(time.monotonic())
 
     def _ask(self, now: float) -> None:
-        """Asks all what they do, unless they were just asked."""
+        """Asks all processes for their status, unless just asked."""
         if now - self.asked < ROUND_PAUSE:
             return
         self.asked, self.statuses = now, {}
@@ -291,7 +291,7 @@ class Coordinator:
                 self._conclude()
 
     def _conclude(self) -> None:
-        """Names the processes that are behind, and says what all do to those that have asked."""
+        """Names the late processes, and reports to those that have asked."""
         statuses, self.statuses = self.statuses or {}, None
         for late in late_processes(statuses, self._unmet(), time.monotonic()):
             self._name_late(late, statuses[late.number])
@@ -301,19 +301,19 @@ class Coordinator:
         self.askers.clear()
 
     def _unmet(self) -> Iterator[Unmet]:
-        """What some processes have come to, and others not."""
+        """The points that some processes have reached, and others not."""
         yield from self.agreement.unmet()
         for name, here in self.barriers.items():
             missing = frozenset(range(self.count)) - here.keys()
             yield Unmet(f"barrier {name!r}", frozenset(here), missing, min(here.values()))
 
     def _name_late(self, late: LateProcess, status: Message) -> None:
-        """Says once to the others that a process has not come to something."""
+        """Tells the others once that a process is late for something."""
         member = self.members[late.number]
         if (late.what, late.when) in member.behind_with:
             return
         member.behind_with.add((late.what, late.when))
-        others = _listed([str(n) for n in late.waiting])
+        others = _list_numbers([str(n) for n in late.waiting])
         doing = f"it runs {status['main']}"
         if status["waits"]:
             wait = max(status["waits"], key=lambda wait: wait["seconds"])
@@ -333,7 +333,7 @@ class Coordinator:
     # ---- the end ---------------------------------------------------------------------------------
 
     def _on_leaving(self, member: Member, content: Message) -> None:
-        """A process has come to its end, by an error or not."""
+        """A process ends, by an error or not."""
         member.left = True
         if content["error"] is not None:
             self._fail(member, f"{member.name} ended with {content['error']}")
@@ -348,7 +348,7 @@ class Coordinator:
         if all(other.left for other in self.members.values()):
             self._tell({"all_left": None})
 
-    def _gone(self, member: Member) -> None:
+    def _disconnected(self, member: Member) -> None:
         """The connection of a process has ended."""
         if not member.left:
             member.left = True
@@ -366,7 +366,7 @@ class Coordinator:
             member.send(message)
 
 
-def _listed(numbers: list[str]) -> str:
+def _list_numbers(numbers: list[str]) -> str:
     shown = ", ".join(numbers[:10])
     return shown if len(numbers) <= 10 else f"{shown} and {len(numbers) - 10} more"
 

@@ -71,8 +71,8 @@ class Group:
         self._replaced_hook = sys.excepthook
 
     def begin(self) -> None:
-        """Starts the thread that receives what the coordinator says, and makes room for the error
-        that it may have to raise in the main thread."""
+        """Starts the thread that receives the coordinator's messages, and installs the handler that
+        raises errors in the main thread."""
         sys.excepthook = self._note_error
         if _SIGNAL is not None and threading.current_thread() is threading.main_thread():
             if signal.getsignal(_SIGNAL) in (signal.SIG_DFL, signal.SIG_IGN):
@@ -83,9 +83,8 @@ class Group:
     # ---- waiting for others ----------------------------------------------------------------------
 
     def barrier(self, name: str) -> None:
-        """Waits until all processes have come to the barrier of this name.
-
-        Raises DistributedError if one of them ends."""
+        """Waits until all processes have come to the barrier of this name. Raises DistributedError
+        if one of them ends."""
         self._send({"barrier": name})
         with self.waits.noting(f"barrier {name!r}"):
             self._wait(lambda: name in self._passed)
@@ -94,10 +93,9 @@ class Group:
     def agree(
         self, digest: str, name: str, processes: Sequence[int], once: bool, problem: str, text: str
     ) -> None:
-        """Waits until these processes have all come to what a digest tells; see `agreement`.
-
-        Raises DistributedError if one of them comes to something else, or ends: `problem` says
-        what is wrong then, and `text` what to do."""
+        """Waits until these processes have all come to what a digest tells; see `agreement`. Raises
+        DistributedError if one of them comes to something else, or ends: `problem` says what is
+        wrong then, and `text` what to do."""
         with self._changed:
             self._requests += 1
             request = self._requests
@@ -124,13 +122,12 @@ class Group:
         self.agree(digest, f"the first run of `{name}`", processes, False, problem, text)
 
     def agree_values(self, digest: str, name: str, processes: Sequence[int]) -> None:
-        """Waits until these processes have all come to put values with this digest."""
+        """Waits until these processes all put values with this digest."""
         text = (
             "put the same values in all processes, or make the array of what each has with "
             "weft.make_array_from_process_local_data"
         )
-        problem = "put different values on the devices"
-        self.agree(digest, name, processes, True, problem, text)
+        self.agree(digest, name, processes, True, "put different values on the devices", text)
 
     def started(self, name: str, executable: Any, processes: tuple[int, ...]) -> None:
         """Notes a run of a program that others run too. Raises DistributedError after a failure."""
@@ -142,8 +139,8 @@ class Group:
             raise self._failed()
 
     def _look_for_ended(self) -> None:
-        """Fails where this process has started a program that another one, which has ended, has
-        not: its collectives would wait for ever."""
+        """Fails if this process has started a program that a process which has ended did not start:
+        its collectives would wait for ever."""
         for number, counts in list(self._left.items()):
             for processes, count in list(self.runs.items()):
                 if number in processes and count > counts[processes] and not self._leaving:
@@ -269,13 +266,13 @@ class Group:
         threading.Thread(target=self._see_it_end, name="weft group end", daemon=True).start()
 
     def _interrupted(self, *_: Any) -> None:
-        """The handler of the signal, in the main thread; what waits in `_wait` raises it there."""
+        """The signal handler in the main thread; `_wait` raises the error there."""
         quiet = self._raised or self._leaving or self._main_waits
         if self.failure is not None and not quiet:
             raise self._failed()
 
     def _see_it_end(self) -> None:
-        """Ends the process where its main thread has not come to raise the error, and later where a
+        """Ends the process if its main thread does not raise the error in time, and later if a
         thread waits for values that will not come."""
         time.sleep(_GRACE)
         while self._raised and self.waits.longest() < _GRACE:
@@ -284,7 +281,7 @@ class Group:
             self._end()
 
     def _end(self) -> None:
-        """Ends the process at once, and says why."""
+        """Prints the reason and ends the process at once."""
         stack = sys._current_frames().get(threading.main_thread().ident or 0)
         print("Most recent call, which waits for another process, last:", file=sys.stderr)
         traceback.print_stack(stack, file=sys.stderr)
@@ -292,9 +289,8 @@ class Group:
         self._exit()
 
     def _exit(self) -> None:
-        """Ends the process at once, with the status of an error: its own, or that of another.
-
-        What another process says after an error of this one does not make that one a follower."""
+        """Ends the process at once, with the status of an error: its own, or that of another. What
+        another process says after an error of this one does not make that one a follower."""
         follows = self.failure is not None and (self.error is None or self._follows)
         status = SECONDARY if follows else self._status
         logging.shutdown()
@@ -304,8 +300,8 @@ class Group:
         os._exit(status)
 
     def _note_error(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        """The hook for an error that nobody caught: the others are told of it. From here on no
-        error of another process comes in between."""
+        """The hook for an uncaught error: tells the others. From then on errors of other processes
+        are ignored."""
         self._raised = True
         self._follows = self.failure is not None
         if issubclass(kind, KeyboardInterrupt):  # as a shell has it
@@ -313,16 +309,17 @@ class Group:
         lines = traceback.format_exception_only(kind, error)
         self.error = "".join(lines).strip().replace("\n", "\n    ")
         frames = [f for f, _ in traceback.walk_tb(trace)]
-        place = next((f for f in reversed(frames) if not _is_weft(f)), None)
+        place = next(
+            (f for f in reversed(frames) if not source.is_internal(f.f_code.co_filename)), None
+        )
         if place is not None and not isinstance(error, DistributedError):
             self.error += f"\n    at {line_text(place.f_code.co_filename, place.f_lineno)}"
         self._replaced_hook(kind, error, trace)
 
     def leave(self, timeout: float) -> None:
-        """Leaves the group: waits for the others, where this process has come to a good end.
-
-        After a failure the process ends here: XLA's threads would wait for ever for processes that
-        are gone, and the interpreter for them."""
+        """Leaves the group: waits for the others, where this process has come to a good end. After
+        a failure the process ends here: XLA's threads would wait for ever for processes that are
+        gone, and the interpreter for them."""
         if self._leaving:
             return
         sys.excepthook = self._replaced_hook
@@ -342,8 +339,8 @@ class Group:
         self.connection.close()
 
     def watch(self, seconds: float | None) -> None:
-        """Starts the thread that sees that the coordinator is there and, where seconds are given,
-        asks all processes what they do when this one has waited for that long."""
+        """Starts the thread that checks that the coordinator is alive and, after a wait of
+        `seconds` if given, asks all processes for their status."""
 
         def look() -> None:
             asked, named, looked = False, False, time.monotonic()
@@ -377,13 +374,9 @@ class Group:
 
 
 def _patience() -> float:
-    """For how many seconds others may come to something else before it counts as a difference."""
+    """The seconds after which a different announcement of others counts as a difference."""
     own = [t for t in threading.enumerate() if not t.name.startswith("weft")]
     return _BRIEF if len(own) == 1 else _LONG
-
-
-def _is_weft(frame: Any) -> bool:
-    return source.is_internal(frame.f_code.co_filename)
 
 
 def _report(statuses: dict[str, Message | None], program: str) -> Iterator[str]:

@@ -43,7 +43,7 @@ def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     >>> weft.distributed.process_allgather(np.arange(2.0)).shape
     (1, 2)
     """
-    return tree.map(lambda leaf: _gathered(leaf, tiled), in_tree)
+    return tree.map(lambda leaf: _gather(leaf, tiled), in_tree)
 
 
 @api_boundary
@@ -69,12 +69,15 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:
             message = f"{operation}: no process is the source"
             got = "is_source=False in the only process"
             raise WeftValueError(message, operation=operation, got=got, wanted="True, or nothing")
-        return tree.map(_hosted, in_tree)
+        return tree.map(_to_host, in_tree)
 
     def one(leaf: Any) -> Any:
-        values = _hosted(leaf)
+        values = _to_host(leaf)
         data = _bytes_of(values) if is_source else np.zeros(values.nbytes, np.uint8)
-        return _values_of(np.asarray(_summed()(_rows(data))), values) if data.size else values
+        if not data.size:
+            return values
+        sent = np.asarray(_sum_program()(_rows(data))).tobytes()
+        return np.frombuffer(sent, values.dtype).reshape(values.shape).copy()
 
     return tree.map(one, in_tree)
 
@@ -106,15 +109,14 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     >>> weft.distributed.assert_equal({"seed": 7})
     """
     leaves, structure = tree.flatten(in_tree)
-    shapes = [(leaf.shape, str(leaf.dtype)) for leaf in map(_hosted, leaves)]
-    text = f"{structure} {shapes}".encode()
-    digest = np.frombuffer(hashlib.sha256(text).digest(), np.uint8)
+    shapes = [(leaf.shape, str(leaf.dtype)) for leaf in map(_to_host, leaves)]
+    digest = np.frombuffer(hashlib.sha256(f"{structure} {shapes}".encode()).digest(), np.uint8)
     if not (process_allgather(digest) == digest).all():
         raise AssertionError(f"{fail_message}: trees of processes differ in structure".lstrip(": "))
     for (path, leaf), first in zip(
         tree.leaves_with_path(in_tree), tree.leaves(broadcast_one_to_all(in_tree)), strict=True
     ):
-        same = _bytes_of(_hosted(leaf)).tobytes() == _bytes_of(first).tobytes()
+        same = _bytes_of(_to_host(leaf)).tobytes() == _bytes_of(first).tobytes()
         if not process_allgather(np.asarray(same)).all():
             what = f"the leaf {tree.keystr(path)} differs between processes"
             raise AssertionError(f"{fail_message}: {what}".lstrip(": "))
@@ -123,7 +125,7 @@ def assert_equal(in_tree: Any, fail_message: str = "") -> None:
 # ---- bytes of all processes ----------------------------------------------------------------------
 
 
-def _hosted(leaf: Any) -> np.ndarray[Any, Any]:
+def _to_host(leaf: Any) -> np.ndarray[Any, Any]:
     values = np.asarray(leaf)
     if values.dtype.hasobject:
         message = "processes tell one another arrays and numbers"
@@ -136,18 +138,13 @@ def _bytes_of(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
 
 
-def _values_of(data: np.ndarray[Any, Any], like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    return np.frombuffer(data.tobytes(), like.dtype).reshape(like.shape).copy()
-
-
-def _gathered(leaf: Any, tiled: bool) -> np.ndarray[Any, Any]:
+def _gather(leaf: Any, tiled: bool) -> np.ndarray[Any, Any]:
     if isinstance(leaf, Array) and not leaf.is_fully_addressable:
         return _whole(leaf, tiled)
-    values = _hosted(leaf)
+    values = _to_host(leaf)
     if client.process_count() == 1:
         return values if tiled else values[None]
-    count = client.process_count()
-    stacked = np.empty((count, *values.shape), values.dtype)
+    stacked = np.empty((client.process_count(), *values.shape), values.dtype)
     if values.size:
         everywhere = NamedSharding(_one_each(), PartitionSpec())
         rows = np.asarray(resharded(_rows(_bytes_of(values)), everywhere)).tobytes()
@@ -170,8 +167,7 @@ def _whole(array: Array, tiled: bool) -> np.ndarray[Any, Any]:
             message, operation="process_allgather", got=got, wanted=wanted, fix=fix
         )
     mesh = Mesh(np.asarray(array.sharding.device_list), (AXIS,))
-    everywhere = NamedSharding(mesh, PartitionSpec())
-    return np.asarray(resharded(array, everywhere))
+    return np.asarray(resharded(array, NamedSharding(mesh, PartitionSpec())))
 
 
 def _rows(data: np.ndarray[Any, Any]) -> Array:
@@ -192,7 +188,7 @@ def _one_each() -> Mesh:
 
 
 @functools.lru_cache(maxsize=1)
-def _summed() -> Any:
+def _sum_program() -> Any:
     """A program that adds up the rows: one of them is the source's, and the others are 0."""
     everywhere = NamedSharding(_one_each(), PartitionSpec())
     return jit(lambda rows: jnp.sum(rows, axis=0, dtype=np.uint8), out_shardings=everywhere)

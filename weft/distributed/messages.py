@@ -30,7 +30,7 @@ def decoded(line: bytes) -> Message:
 
 
 def print_notice(text: str) -> None:
-    """Prints what a user has to know of the other processes."""
+    """Prints a notice for the user about the other processes."""
     print(f"weft: {text}", file=sys.stderr, flush=True)
 
 

@@ -83,7 +83,7 @@ def initialize(
     _shutdown_timeout = float(shutdown_timeout_seconds)
     if member.num_processes > 1:
         seconds = (initialization_timeout, heartbeat_timeout_seconds)
-        _group = _joined(member, coordinator_bind_address, *seconds)
+        _group = _join(member, coordinator_bind_address, *seconds)
         _group.watch(watchdog_seconds)
         atexit.register(shutdown)
     _initialized = True
@@ -141,7 +141,7 @@ def _membership(
 
 
 def _check(member: Membership) -> None:
-    """Raises WeftValueError for what cannot be a place in a group."""
+    """Raises WeftValueError for an impossible number of a process."""
     count, number = member.num_processes, member.process_id
     if type(count) is not int or count < 1:
         message = f"{OPERATION}: num_processes is how many processes there are"
@@ -179,14 +179,14 @@ def _not_said(name: str) -> WeftValueError:
 # ---- the meeting ---------------------------------------------------------------------------------
 
 
-def _joined(
+def _join(
     member: Membership, bind_address: str | None, timeout: int, heartbeat_timeout: int
 ) -> Group:
     """Meets the other processes."""
     deadline = time.monotonic() + timeout
     if member.process_id == 0:
         _start_coordinator(member, bind_address, timeout, heartbeat_timeout)
-    connection = _connected(member, deadline)
+    connection = _connect(member, deadline)
     keep_alive(connection, heartbeat_timeout)
     connection.sendall(encoded({"hello": _about(member)}))
     # The coordinator says in time that others are missing.
@@ -238,7 +238,7 @@ def _start_coordinator(
         raise DistributedError(message, operation=OPERATION, fix=Fix("argument", text))
 
 
-def _connected(member: Membership, deadline: float) -> socket.socket:
+def _connect(member: Membership, deadline: float) -> socket.socket:
     """A connection to the coordinator, which may not be there yet."""
     address = address_of(member.coordinator_address)
     said = time.monotonic() + _SAID_AFTER
@@ -271,7 +271,7 @@ def _connected(member: Membership, deadline: float) -> socket.socket:
 
 
 def _service_port(member: Membership, connection: socket.socket) -> int:
-    """The port of jaxlib's service, once all are there."""
+    """The port of jaxlib's service, once all processes have joined."""
     try:
         answer = _next_message(connection)
         while "notice" in answer:
@@ -288,7 +288,7 @@ def _service_port(member: Membership, connection: socket.socket) -> int:
 
 
 def _next_message(connection: socket.socket) -> dict[str, Any]:
-    """The next message, and not a byte more: what follows is for the group."""
+    """Reads the next message, and no byte more: the rest is for the group."""
     line = b""
     while not line.endswith(b"\n"):
         part = connection.recv(1)

@@ -40,7 +40,8 @@ class Clock:
         self.silent = False
 
     def is_due(self, now: float) -> bool:
-        """Whether to ask the process now. Never twice: what it does not read would pile up."""
+        """Whether to ask the process now. It is asked once at a time: unread messages would pile
+        up."""
         if self.asked is not None or now - self.answered < ASK_EVERY:
             return False
         self.asked = now
@@ -66,8 +67,8 @@ class Clock:
 
 @dataclasses.dataclass(frozen=True)
 class Unmet:
-    """What some processes have come to and others have not: its name, who waits there, for whom,
-    and since when."""
+    """A point that some processes have reached and others not: its name, who waits, for whom, and
+    since when."""
 
     what: str
     here: frozenset[int]
@@ -77,7 +78,7 @@ class Unmet:
 
 @dataclasses.dataclass(frozen=True)
 class LateProcess:
-    """A process that others wait for. `when` tells apart waits for things of one name."""
+    """A process that others wait for. `when` distinguishes waits of one name."""
 
     number: int
     what: str
@@ -89,7 +90,7 @@ class LateProcess:
 def late_processes(
     statuses: Mapping[int, Mapping[str, Any]], unmet: Iterable[Unmet], now: float
 ) -> Iterator[LateProcess]:
-    """The processes that are behind, by what all say of themselves and by what some wait for."""
+    """The late processes, by the statuses of all and by unmet points."""
     for wait in unmet:
         seconds, here = now - wait.since, tuple(sorted(wait.here))
         if seconds >= BEHIND_AFTER:
@@ -107,26 +108,27 @@ def _behind_in_programs(
     counts: Mapping[int, int], statuses: Mapping[int, Mapping[str, Any]]
 ) -> Iterator[LateProcess]:
     """The processes that have started fewer of the programs that some share, while others that have
-    started more wait.
-
-    One that waits for values itself, or has just started a program, is not behind: it is on its
-    way, and what it waits for is computed by all.
-    """
+    started more wait. One that waits for values itself, or has just started a program, is not
+    behind: it is on its way, and what it waits for is computed by all."""
     most = max(counts.values())
-    waiting = {n: _longest(statuses[n]) for n, count in counts.items() if count == most}
+    waiting = {n: _longest_wait(statuses[n]) for n, count in counts.items() if count == most}
     waiting = {n: seconds for n, seconds in waiting.items() if seconds >= BEHIND_AFTER}
     if not waiting:
         return
     for number, count in counts.items():
         status = statuses[number]
-        if count < most and status["idle"] >= BEHIND_AFTER and not _computing(status["waits"]):
+        if (
+            count < most
+            and status["idle"] >= BEHIND_AFTER
+            and not _waits_for_program(status["waits"])
+        ):
             what = f"shared program {count + 1}"
             yield LateProcess(number, what, max(waiting.values()), tuple(sorted(waiting)), 0.0)
 
 
-def _longest(status: Mapping[str, Any]) -> float:
+def _longest_wait(status: Mapping[str, Any]) -> float:
     return max((wait["seconds"] for wait in status["waits"]), default=0.0)
 
 
-def _computing(waits: Sequence[Mapping[str, Any]]) -> bool:
+def _waits_for_program(waits: Sequence[Mapping[str, Any]]) -> bool:
     return any(wait["of_program"] for wait in waits)

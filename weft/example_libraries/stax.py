@@ -346,8 +346,7 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
             raise refusal(WeftValueError, message, "Dropout", "no rng", wanted)
         if mode != "train":
             return inputs
-        kept = random.bernoulli(rng, rate, type_of(inputs).shape)
-        return jnp.where(kept, inputs / rate, 0)
+        return jnp.where(random.bernoulli(rng, rate, type_of(inputs).shape), inputs / rate, 0)
 
     return init_fun, apply_fun
 
@@ -399,8 +398,7 @@ def parallel(*layers: Layer) -> Layer:
         return [shape for shape, _ in pairs], [param for _, param in pairs]
 
     def apply_fun(params: Any, inputs: Any, **kwargs: Any) -> Any:
-        keys = _keys(kwargs, len(layers))
-        each = zip(applies, params, inputs, keys, strict=True)
+        each = zip(applies, params, inputs, _keys(kwargs, len(layers)), strict=True)
         return [f(p, x, rng=r, **kwargs) for f, p, x, r in each]
 
     return init_fun, apply_fun

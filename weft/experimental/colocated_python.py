@@ -45,7 +45,7 @@ def _check_cpu(operation: str, devices: Sequence[Any]) -> None:
 
 
 def _devices_of(leaves: Sequence[Any]) -> list[Any]:
-    """The devices on which arrays lie, each once, in order."""
+    """The devices of arrays, each once, in order."""
     found = [device for x in leaves for device in x.sharding.device_list]
     return list(dict.fromkeys(found))
 
@@ -102,12 +102,13 @@ class ColocatedFunction:
             wanted = self.out_specs_fn(*own_args, **own_kwargs)
             _check_types("the results", results, out_structure, wanted)
         place = leaves[0].sharding if leaves else devices[0]
-        put = [x if _lies_on(x, devices) else device_put(x, place) for x in results]
+        put = [
+            x
+            if (isinstance(x, Array) and set(x.sharding.device_list) == set(devices))
+            else device_put(x, place)
+            for x in results
+        ]
         return out_structure.unflatten(put)
-
-
-def _lies_on(x: Any, devices: Sequence[Any]) -> bool:
-    return isinstance(x, Array) and set(x.sharding.device_list) == set(devices)
 
 
 def _check_types(what: str, leaves: Sequence[Any], structure: Any, wanted: Any) -> None:

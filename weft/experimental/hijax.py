@@ -33,7 +33,7 @@ __dir__ = public_names(globals())
 
 
 def not_traced(what: str, operation: str) -> WeftNotImplementedError:
-    """The error for what would need traced values that are not arrays."""
+    """The error for an operation that would need traced values that are not arrays."""
     message = f"{what}: values of types of the program's own are not traced"
     wanted = "arrays under transformations"
     fix = Fix("arrays", "pass the arrays that the value holds, as a pytree")
@@ -210,10 +210,8 @@ class HiPrimitive(Primitive):
 
 
 class VJPHiPrimitive:
-    """An operation with rules of its own for every transformation: not there yet.
-
-    Declaring one is possible; applying it raises WeftNotImplementedError.
-    """
+    """An operation with rules of its own for every transformation: not there yet. Declaring one is
+    possible; applying it raises WeftNotImplementedError."""
 
     def __call__(self, *args: Any) -> Any:
         raise not_traced(f"{type(self).__name__} is a VJPHiPrimitive", type(self).__name__)

@@ -47,10 +47,10 @@ def create_device_mesh(
         message = "create_device_mesh: the mesh has not as many places as there are devices"
         got, wanted = f"mesh_shape={shape}, {len(devices)} devices", "equal numbers"
         raise refusal(WeftValueError, message, "create_device_mesh", got, wanted)
-    return _filled(devices, shape)
+    return _object_array(devices, shape)
 
 
-def _filled(devices: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _object_array(devices: Sequence[Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     out = np.empty(len(devices), object)
     out[:] = devices
     return out.reshape(shape)

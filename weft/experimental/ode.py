@@ -117,8 +117,7 @@ def odeint(
     def flat(y: Any, t: Any, *rest: Any) -> Any:
         return ravel_pytree(converted(unravel(y), t, *rest))[0]
 
-    out = _solver(flat, settings)(flat_y0, t, *args, *consts)
-    return _mapped(unravel, out)
+    return vmap(unravel)(_solver(flat, settings)(flat_y0, t, *args, *consts))
 
 
 def _check(y0: Any, t: Any) -> None:
@@ -132,14 +131,9 @@ def _check(y0: Any, t: Any) -> None:
             raise refusal(DTypeError, message, "odeint", f"dtype {type_of(x).dtype}", "floats")
 
 
-def _mapped(unravel: Callable[[Any], Any], rows: Any) -> Any:
-    """The trees of all rows, stacked."""
-    return vmap(unravel)(rows)
-
-
 def _solver(func: Callable[..., Any], settings: _Settings) -> Callable[..., Any]:
-    """`solve(y0, t, *args)` on flat states. Its derivative is the solution of the variational
-    equation, and the transpose of that the adjoint's."""
+    """`solve(y0, t, *args)` on flat states. Its derivative solves the variational equation, whose
+    transpose solves the adjoint equation."""
 
     @custom_jvp
     def solve(y0: Any, t: Any, *args: Any) -> Any:
@@ -149,7 +143,7 @@ def _solver(func: Callable[..., Any], settings: _Settings) -> Callable[..., Any]
         ys = solve(*primals)
         _, t, *args = primals
         y0_dot, t_dot, *args_dot = tangents
-        moved = (y0_dot, t_dot, _moved(args, args_dot))
+        moved = (y0_dot, t_dot, _inexact_tangents(args, args_dot))
         forward = functools.partial(_variation, func, settings)
         backward = functools.partial(_adjoint, func, settings)
         return ys, linear_call(forward, backward, (ys, t, args), moved)
@@ -159,13 +153,12 @@ def _solver(func: Callable[..., Any], settings: _Settings) -> Callable[..., Any]
 
 
 def _variation(func: Callable[..., Any], settings: _Settings, solution: Any, moved: Any) -> Any:
-    """The tangents of the solution at all times, given those of y0, t and args: the solution, with
-    y, of the equation differentiated."""
+    """The tangents of the solution at all times, given those of y0, t and args: y and the
+    differentiated equation are solved together."""
     ys, t, args = solution
     y0_dot, t_dot, args_dot = moved
     # A later start is as if y0 had lost what the solution gains until then.
-    start = (ys[0], y0_dot - func(ys[0], t[0], *args) * t_dot[0])
-    flat, unravel = ravel_pytree(start)
+    flat, unravel = ravel_pytree((ys[0], y0_dot - func(ys[0], t[0], *args) * t_dot[0]))
 
     def slopes(state: Any, s: Any, args: Any, args_dot: Any) -> Any:
         y, y_dot = unravel(state)
@@ -228,7 +221,7 @@ def _with_inexact(args: Any, values: list[Any]) -> Any:
     return tree.map(lambda x: next(left) if _is_inexact(x) else x, args)
 
 
-def _moved(args: Any, tangents: Any) -> list[Any]:
+def _inexact_tangents(args: Any, tangents: Any) -> list[Any]:
     """The tangents of the inexact leaves."""
     pairs = zip(tree.leaves(args), tree.leaves(tangents), strict=True)
     return [tangent for x, tangent in pairs if _is_inexact(x)]
@@ -280,8 +273,7 @@ def _solution(func: Callable[..., Any], y0: Any, t: Any, settings: _Settings) ->
 def _runge_kutta_step(func: Callable[..., Any], y: Any, f: Any, t: Any, dt: Any) -> Any:
     """The state after a step, its slope, the estimated error, and all slopes."""
     slopes = [f]
-    real = type_of(jnp.real(y)).dtype
-    dt_y = dt.astype(real)
+    dt_y = dt.astype(type_of(jnp.real(y)).dtype)
     for row, time in zip(_FACTORS, _TIMES, strict=True):
         stacked = jnp.stack(slopes)
         factors = jnp.asarray(row[: len(slopes)], type_of(y).dtype)
@@ -296,8 +288,8 @@ def _runge_kutta_step(func: Callable[..., Any], y: Any, f: Any, t: Any, dt: Any)
 
 
 def _interpolation(y0: Any, y1: Any, k: Any, dt: Any) -> Any:
-    """The polynomial of fourth order through a step: coefficients of s**4 down to 1, 0 <= s <= 1,
-    by the values at both ends and in the middle and the slopes at the ends."""
+    """The quartic polynomial through a step, 0 <= s <= 1: coefficients of s**4 down to 1, from the
+    values at both ends and in the middle and the slopes at the ends."""
     dt = dt.astype(type_of(jnp.real(y0)).dtype)
     middle = jnp.asarray(_MIDDLE, type_of(y0).dtype)
     y_mid = y0 + dt * jnp.dot(middle, k, precision="highest")
@@ -313,14 +305,14 @@ def _abs2(x: Any) -> Any:
 
 
 def _error_ratio(error: Any, rtol: float, atol: float, y0: Any, y1: Any) -> Any:
-    """The size of the error beside what is allowed, over all elements."""
+    """The size of the error relative to the tolerance, over all elements."""
     allowed = atol + rtol * jnp.maximum(jnp.abs(y0), jnp.abs(y1))
     return jnp.sqrt(jnp.mean(_abs2(error / allowed)))
 
 
 def _next_step(last: Any, ratio: Any) -> Any:
-    """The step that an error asks for: at most ten times longer, at least a fifth, and no shorter
-    after a step that was good."""
+    """The step for an error ratio: at most ten times longer, at least a fifth, and no shorter after
+    a good step."""
     least = jnp.where(ratio < 1, 1.0, 0.2)
     safe = jnp.where(ratio == 0, 1.0, ratio)
     factor = jnp.minimum(10.0, jnp.maximum(safe ** (-1.0 / 5.0) * 0.9, least))

@@ -148,8 +148,7 @@ class StatefulPRNG:
         (3,)
         """
         shape = tuple(_count("StatefulPRNG.split", count) for count in _shape(num))
-        keys = random.split(self.key(), shape)
-        return StatefulPRNG(keys, new_ref(jnp.zeros(shape, int)))
+        return StatefulPRNG(random.split(self.key(), shape), new_ref(jnp.zeros(shape, int)))
 
 
 def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:

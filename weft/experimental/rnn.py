@@ -74,10 +74,8 @@ def init_lstm_weight(
 def unpack_lstm_weights(
     weights: Any, input_size: int, hidden_size: int, num_layers: int, bidirectional: bool
 ) -> tuple[Weights, Weights, Weights, Weights]:
-    """The weights of inputs and states and their biases, each a dict by layer and direction.
-
-    Raises ShapeError for a vector of another length.
-    """
+    """The weights of inputs and states and their biases, each a dict by layer and direction. Raises
+    ShapeError for a vector of another length."""
     inputs, states = _shapes(input_size, hidden_size, num_layers, bidirectional)
     count = get_num_params_in_lstm(input_size, hidden_size, num_layers, bidirectional)
     if type_of(weights).shape != (count,):
@@ -191,8 +189,7 @@ def _run(
                 kept = jnp.where(here, new_h, h), jnp.where(here, new_c, c)
                 return kept, jnp.where(here, new_h, jnp.zeros_like(new_h))
 
-            start = (h_0[i], c_0[i])
-            (h, c), y = scan(cell, start, (projected, inside), reverse=direction == 1)
+            (h, c), y = scan(cell, (h_0[i], c_0[i]), (projected, inside), reverse=direction == 1)
             hidden.append(h)
             cells.append(c)
             outs.append(y)

@@ -19,7 +19,7 @@ __dir__ = public_names(globals())
 
 
 class _Block:
-    """A `with` block, and a decorator, whose operations carry the pairs."""
+    """A context manager and decorator that adds the pairs to operations."""
 
     def __init__(self, changes: dict[str, str | None]) -> None:
         self._changes = changes
@@ -44,7 +44,7 @@ class _Block:
 
 
 class _Decorated:
-    """A function that runs inside of a block, and so do its methods, such as `lower`."""
+    """A function that runs, as do methods such as `lower`, within a block."""
 
     def __init__(self, function: Callable[..., Any], block: _Block) -> None:
         functools.update_wrapper(self, function)

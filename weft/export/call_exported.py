@@ -35,11 +35,9 @@ call_exported_p = Primitive("call_exported", multiple_results=True, memoise=Fals
 
 
 class PortableProgram:
-    """A portable artifact for each platform, and the types of its inputs and outputs.
-
-    `inputs` are the types of closed-over arrays, then those of arguments. It runs on `num_devices`
-    devices. With `any_platform`, one that it was not exported for takes the artifact of the first.
-    """
+    """A portable artifact for each platform, and the types of its inputs and outputs. `inputs` are
+    the types of closed-over arrays, then those of arguments. It runs on `num_devices` devices. With
+    `any_platform`, one that it was not exported for takes the artifact of the first."""
 
     def __init__(
         self,
@@ -167,7 +165,7 @@ def call_exported_lower(
             module.module,
             source,
             program.name,
-            mesh=functools.partial(_declared, module, program),
+            mesh=functools.partial(_declare_mesh, module, program),
             channel=module.new_channel,
             partitions=partitions,
         )
@@ -186,7 +184,7 @@ def _partitions(module: Any, program: PortableProgram, mesh: Any) -> tuple[int, 
     return () if found == tuple(range(len(found))) else found
 
 
-def _declared(module: Any, program: PortableProgram, axes: Any, numbers: Sequence[int]) -> str:
+def _declare_mesh(module: Any, program: PortableProgram, axes: Any, numbers: Sequence[int]) -> str:
     """Declares a mesh of the `program` in the module, and returns its symbol."""
     if axes and len(numbers) != max(1, len(module.devices)):
         raise _other_number(module, program)
@@ -203,7 +201,7 @@ def _other_number(module: Any, program: PortableProgram) -> WeftNotImplementedEr
 
 
 def _check_entry(program: PortableProgram, source: Any) -> None:
-    """Raises WeftValueError if the module does not have the types written beside it."""
+    """Raises WeftValueError if the module's types differ from the recorded ones."""
     found = portable_artifact.entry_types(source)
     inputs, outputs = (
         [stablehlo.array_type_to_ir(physical_type(type)) for type in types]

@@ -22,10 +22,8 @@ def default_export_platform() -> str:
 
 
 def chosen_calling_convention() -> int:
-    """The version that the setting jax_export_calling_convention_version asks for.
-
-    Raises WeftValueError for one that is not supported.
-    """
+    """The version that the setting jax_export_calling_convention_version asks for. Raises
+    WeftValueError for one that is not supported."""
     name = "jax_export_calling_convention_version"
     version: int = config.read(name)
     least, most = (

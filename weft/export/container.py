@@ -106,7 +106,7 @@ def unpack(data: Any) -> tuple[Fields, list[bytes]]:
         raise _cut(len(data), f"a header that ends at byte {end + _DIGEST}")
     if hashlib.sha256(data[:end]).digest() != data[end : end + _DIGEST]:
         raise refused("the header is damaged", "another SHA-256", "the SHA-256 that follows it")
-    header = _parsed(data[_START:end])
+    header = _parse_header(data[_START:end])
     return header, _sections(header, data[end + _DIGEST :])
 
 
@@ -114,7 +114,7 @@ def _cut(got: int, wanted: str) -> WeftValueError:
     return refused("they end too early", f"{got} bytes", wanted)
 
 
-def _parsed(text: bytes) -> Fields:
+def _parse_header(text: bytes) -> Fields:
     try:
         found = json.loads(
             text.decode(), object_pairs_hook=_without_repetitions, parse_constant=_no_constant
@@ -153,10 +153,8 @@ def _sections(header: Fields, data: bytes) -> list[bytes]:
 
 
 class Fields:
-    """An object of the header, read field by field.
-
-    Every method raises WeftValueError for a field that is missing or of another kind.
-    """
+    """An object of the header, read field by field. Every method raises WeftValueError for a field
+    that is missing or of another kind."""
 
     def __init__(self, value: Any, what: str) -> None:
         if not isinstance(value, dict):

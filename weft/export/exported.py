@@ -343,8 +343,8 @@ class Exported:
         return list(found[: self.nr_devices])
 
     def _check_places(self, operands: Sequence[Any], devices: Sequence[Any]) -> None:
-        """Raises WeftNotImplementedError inside of a shard_map, and WeftValueError for an operand
-        that is committed to other devices."""
+        """Raises WeftNotImplementedError within a shard_map, and WeftValueError for an operand that
+        is committed to other devices."""
         if mesh_axes():
             raise WeftNotImplementedError(
                 f"the exported {self.fun_name} runs on {self.nr_devices} devices together, and a "
@@ -394,7 +394,7 @@ class Exported:
         if self._make_vjp is None:
             return run
         run.__name__ = program.name
-        program.pullback = self._pulled_back
+        program.pullback = self._pull_back
         n = len(self._consts)
 
         def forward(*operands: Any) -> tuple[Any, list[Any]]:
@@ -402,16 +402,16 @@ class Exported:
             return function(*operands), list(operands[n:])
 
         def backward(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
-            return tuple(self._pulled_back([*self._consts, *leaves], cotangents, mesh))
+            return tuple(self._pull_back([*self._consts, *leaves], cotangents, mesh))
 
         function = custom_vjp(run)
         function.defvjp(forward, backward)
         return function
 
-    def _pulled_back(
+    def _pull_back(
         self, operands: Sequence[Any], cotangents: Sequence[Any], mesh: Any
     ) -> list[Any]:
-        """The cotangents of the operands, None for those that are closed over or have none."""
+        """The cotangents of the operands, None for those without one."""
         leaves = operands[len(self._consts) :]
         given = marked([*map(has_tangent, self.out_avals)], cotangents)
         devices = () if mesh is None else mesh.device_list
@@ -424,7 +424,7 @@ class Exported:
         return self
 
     def _sizes_to_data(self, sections: Any) -> dict[str, Any] | None:
-        """What there is besides for symbolic dimensions; None if there are none."""
+        """The data for symbolic dimensions; None if there are none."""
         return None
 
     def check_custom_calls(self) -> None:

@@ -116,10 +116,8 @@ def export(
 
 
 def _on_devices(x: Any) -> Any:
-    """A struct that is split over an abstract mesh, over devices of this process in its place.
-
-    Only how many there are goes into the exported function. Raises WeftValueError for too few.
-    """
+    """A struct that is split over an abstract mesh, over devices of this process in its place. Only
+    how many there are goes into the exported function. Raises WeftValueError for too few."""
     if not isinstance(x, ShapeDtypeStruct) or not isinstance(x.sharding, NamedSharding):
         return x
     mesh = x.sharding.mesh
@@ -137,7 +135,7 @@ def _export_symbolic(
     platforms: tuple[str, ...],
     checks: tuple[DisabledSafetyCheck, ...],
 ) -> SymbolicExported:
-    """The export of a function some of whose arguments have symbolic dimensions."""
+    """The export of a function with symbolic dimensions in its arguments."""
     scopes = {n.scope for of in structs for n in of.shape if isinstance(n, SymbolicDimension)}
     if len(scopes) > 1:
         message = "export takes symbolic dimensions of one scope"
@@ -172,7 +170,7 @@ def _export(
     """The export; `sized` where numbers that the function closes over may come from sizes."""
     call = stages.trace(function, args, kwargs)._call
     traced, name = call.traced, call.name
-    jaxpr = _checked_program(call)
+    jaxpr = _check_program(call)
     consts = [as_array(x) for x in traced.consts]
     if sized:
         jaxpr, consts = _with_written_numbers(jaxpr, consts)
@@ -181,7 +179,7 @@ def _export(
     devices = place if type(place) is tuple else ()
     ins = operand_shardings(operands, place) or (None,) * len(operands)
     outs = function._shardings.pinned(name, traced.out_tree) or (None,) * len(jaxpr.outputs)
-    artifacts, version = _lowered(name, jaxpr, platforms, checks, devices, ins, outs)
+    artifacts, version = _lower(name, jaxpr, platforms, checks, devices, ins, outs)
     count = max(1, len(devices))
     types = jaxpr.in_types
     in_splits = tuple(split_of(s, devices, t.ndim) for s, t in zip(ins, types, strict=True))
@@ -197,7 +195,21 @@ def _export(
         found = _export_vjp(
             name, jaxpr, consts, platforms, checks, devices, in_splits[n:], out_splits
         )
-        return dataclasses.replace(found, _names=(*names, *_cotangent_names(call)))
+        return dataclasses.replace(
+            found,
+            _names=(
+                *names,
+                *(
+                    [
+                        f"the cotangent of {what}"
+                        for what, type in zip(
+                            call.result_names, call.traced.jaxpr.out_types, strict=True
+                        )
+                        if has_tangent(type)
+                    ]
+                ),
+            ),
+        )
 
     return Exported(
         fun_name=name,
@@ -218,9 +230,9 @@ def _export(
     )
 
 
-def _checked_program(call: Any) -> Jaxpr:
-    """The jaxpr without dead equations. Raises an error where something in it, or in the trees
-    around it, cannot be written down."""
+def _check_program(call: Any) -> Jaxpr:
+    """The jaxpr without dead equations. Raises an error if it, or a tree around it, cannot be
+    serialized."""
     traced, name = call.traced, call.name
     tree_to_data(call.user_tree, f"the structure of the arguments of {name}")
     tree_to_data(traced.out_tree, f"the structure of the result of {name}")
@@ -248,7 +260,7 @@ def _with_written_numbers(jaxpr: Jaxpr, consts: list[Any]) -> tuple[Jaxpr, list[
     large = unmarked(small, consts)
 
     def written(*leaves: Any) -> list[Any]:
-        numbers = map(_written, marked(small, consts))
+        numbers = map(_rebuild_array, marked(small, consts))
         arrays, arguments = leaves[: len(large)], leaves[len(large) :]
         return eval_jaxpr(jaxpr, merge(small, [*numbers], [*arrays]), *arguments)
 
@@ -260,8 +272,8 @@ def _with_written_numbers(jaxpr: Jaxpr, consts: list[Any]) -> tuple[Jaxpr, list[
     return Jaxpr(inputs, found.eqns, found.outputs, count, jaxpr.name), [*own, *large]
 
 
-def _written(x: Any) -> Any:
-    """An array as a traced value made of its elements."""
+def _rebuild_array(x: Any) -> Any:
+    """An array as a traced value that is built from its elements."""
     values = np.asarray(x)
     if not x.shape:
         return values.item() if x.weak_type else values[()]
@@ -270,16 +282,7 @@ def _written(x: Any) -> Any:
     return reshape(flat, x.shape)
 
 
-def _cotangent_names(call: Any) -> list[str]:
-    """How messages call the cotangents that the derivative takes."""
-    return [
-        f"the cotangent of {what}"
-        for what, type in zip(call.result_names, call.traced.jaxpr.out_types, strict=True)
-        if has_tangent(type)
-    ]
-
-
-def _lowered(
+def _lower(
     name: str,
     jaxpr: Jaxpr,
     platforms: tuple[str, ...],

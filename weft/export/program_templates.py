@@ -131,18 +131,20 @@ class Fitter:
             if fit is None:
                 continue
             pairs = zip(near, numbers, strict=True)
-            if all(_alike(make(float(n)), x) for n, x in pairs if n > 0 or form == "same"):
+            if all(
+                _equal_in_single(make(float(n)), x) for n, x in pairs if n > 0 or form == "same"
+            ):
                 return fit._replace(form=form)
         return None
 
 
-def _alike(x: float, y: float) -> bool:
-    """Whether numbers are equal as far as single precision tells."""
+def _equal_in_single(x: float, y: float) -> bool:
+    """Whether numbers are equal to single precision."""
     return np.float32(x) == np.float32(y) or math.isclose(x, y, rel_tol=3e-7)
 
 
 def bases_of(variables: Sequence[str]) -> list[list[Basis]]:
-    """The lists of functions that are tried, one after the other."""
+    """The bases to try, in order."""
     linear: list[Basis] = [(), *[((v, 1),) for v in variables]]
     products: list[Basis] = [
         tuple((v, 1) for v in chosen)
@@ -196,18 +198,10 @@ class Template(NamedTuple):
         )
 
 
-def text_parts(text: str) -> tuple[list[str], list[str]]:
-    """A text as the pieces between numbers, and the numbers."""
-    return _NUMBER.split(text), _NUMBER.findall(text)
-
-
 def template_of(texts: Sequence[str], fitter: Fitter) -> Template:
-    """The text of which those at the samples are instances.
-
-    Raises InconclusiveDimensionOperation where they differ in more than numbers, or in numbers that
-    do not fit.
-    """
-    split = [text_parts(text) for text in texts]
+    """The text of which those at the samples are instances. Raises InconclusiveDimensionOperation
+    where they differ in more than numbers, or in numbers that do not fit."""
+    split = [(_NUMBER.split(text), _NUMBER.findall(text)) for text in texts]
     pieces = split[0][0]
     for other, _ in split[1:]:
         if other != pieces:
@@ -221,13 +215,13 @@ def template_of(texts: Sequence[str], fitter: Fitter) -> Template:
             continue
         fit = known.get(column)
         if fit is None:
-            fit = known[column] = _fitted(column, fitter, pieces[place])
+            fit = known[column] = _fit_column(column, fitter, pieces[place])
         fits.append(fit)
         merged.append(after)
     return Template(tuple(merged), tuple(fits))
 
 
-def _fitted(column: tuple[str, ...], fitter: Fitter, before: str) -> Fit:
+def _fit_column(column: tuple[str, ...], fitter: Fitter, before: str) -> Fit:
     whole = all(text.removeprefix("-").isdigit() for text in column)
     found = (
         fitter.whole([int(text) for text in column])

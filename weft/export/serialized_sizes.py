@@ -19,7 +19,7 @@ _LIMIT, _HIGHEST = 1 << 62, 3
 
 
 def sizes_to_data(exported: Any, sections: Sections) -> dict[str, Any]:
-    """What a symbolic export has besides its program for one choice of sizes."""
+    """The data of a symbolic export beside its program for one choice of sizes."""
     return {
         "constraints": list(exported._scope.constraints),
         "variables": list(exported._variables),
@@ -47,7 +47,7 @@ def _template_to_data(template: Template) -> bytes:
 
 
 def template_from_data(data: bytes, variables: Sequence[str]) -> Template:
-    """A template from its section. Raises WeftValueError for what is none."""
+    """A template from its section. Raises WeftValueError for invalid data."""
     try:
         found = Fields(json.loads(data.decode()), "a program with sizes")
         pieces = tuple(found.texts("pieces"))
@@ -66,7 +66,7 @@ def template_from_data(data: bytes, variables: Sequence[str]) -> Template:
 
 
 def _fit_from_data(data: Any, variables: Sequence[str]) -> Fit:
-    """A number as a function of sizes. Raises ValueError or TypeError for what is none."""
+    """A number as a function of sizes. Raises ValueError or TypeError for invalid data."""
     form, terms = data
     if form not in ("", *FORMS):
         raise ValueError(f"there is no form {form!r:.100}")

@@ -62,8 +62,8 @@ def type_from_data(fields: Fields) -> ArrayType:
 
 
 def array_to_data(value: Any, sections: Sections) -> dict[str, Any]:
-    """An array as data: its type, and its elements (of a key, the bits) in row-major order and
-    little-endian in a section of their own."""
+    """An array as data: its type, and its elements (a key's bits), row-major and little-endian, in
+    a new section."""
     array = as_array(value)
     bits = key_bits(array) if isinstance(array.dtype, KeyDType) else array
     values = np.asarray(bits)
@@ -83,18 +83,15 @@ def array_from_data(fields: Fields, sections: Sequence[bytes]) -> Array:
         raise refused(
             f"{fields.what} does not fill its section", f"{len(content)} bytes", f"{wanted} bytes"
         )
-    values = np.frombuffer(content, stored.dtype).reshape(stored.shape)
-    return as_stored(values, type)
+    return as_stored(np.frombuffer(content, stored.dtype).reshape(stored.shape), type)
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """How an array is split over the partitions of a module: a sharding without devices.
-
-    With `names`, by a mesh of the `sizes`, made of the `partitions` in row-major order, and a
-    `spec` over its axes. Without, `sizes` are the numbers of blocks along each dimension and of
-    copies, and `partitions` hold the blocks; no sizes: each holds all of it.
-    """
+    """How an array is split over the partitions of a module: a sharding without devices. With
+    `names`, by a mesh of the `sizes`, made of the `partitions` in row-major order, and a `spec`
+    over its axes. Without, `sizes` are the numbers of blocks along each dimension and of copies,
+    and `partitions` hold the blocks; no sizes: each holds all of it."""
 
     sizes: tuple[int, ...]
     partitions: tuple[int, ...]
@@ -123,8 +120,7 @@ class Split:
             return TiledSharding(devices, blocks)
         grid = np.empty(len(self.partitions), object)
         grid[:] = [devices[i] for i in self.partitions]
-        mesh = Mesh(grid.reshape(self.sizes), self.names)
-        return NamedSharding(mesh, PartitionSpec(*self.spec))
+        return NamedSharding(Mesh(grid.reshape(self.sizes), self.names), PartitionSpec(*self.spec))
 
 
 def split_of(sharding: Any, devices: Sequence[Any], ndim: int) -> Split | None:

@@ -119,12 +119,10 @@ def _product(terms: Mapping[Monomial, int], other: Mapping[Monomial, int]) -> di
 
 
 class SymbolicDimension:
-    """The length of a dimension as a polynomial; made by `symbolic_shape` and by arithmetic.
-
-    `+`, `-`, `*`, `//`, `%` and `**` with whole numbers and other dimensions of the scope give
+    """The length of a dimension as a polynomial; made by `symbolic_shape` and by arithmetic. `+`,
+    `-`, `*`, `//`, `%` and `**` with whole numbers and other dimensions of the scope give
     dimensions. Two are equal where they are the same polynomial. Comparisons, and the conversion to
-    an integer, raise InconclusiveDimensionOperation where the result depends on the values.
-    """
+    an integer, raise InconclusiveDimensionOperation where the result depends on the values."""
 
     __slots__ = ("scope", "terms")
 
@@ -216,18 +214,18 @@ class SymbolicDimension:
         return False
 
     def __ge__(self, other: Any) -> bool:
-        return self._compared(other, ">=", 0)
+        return self._compare(other, ">=", 0)
 
     def __gt__(self, other: Any) -> bool:
-        return self._compared(other, ">", 1)
+        return self._compare(other, ">", 1)
 
     def __le__(self, other: Any) -> bool:
-        return not self._compared(other, "<=", 1)
+        return not self._compare(other, "<=", 1)
 
     def __lt__(self, other: Any) -> bool:
-        return not self._compared(other, "<", 0)
+        return not self._compare(other, "<", 0)
 
-    def _compared(self, other: Any, sign: str, least: int) -> bool:
+    def _compare(self, other: Any, sign: str, least: int) -> bool:
         """Whether `self - other` is at least a number."""
         if self._terms_of(other, sign) is None:
             message = f"a symbolic dimension is compared with a {type(other).__name__}"

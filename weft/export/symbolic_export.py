@@ -47,7 +47,7 @@ _CHECKS = 2
 
 
 def symbolic_structs(leaves: Sequence[Any]) -> list[ShapeDtypeStruct]:
-    """Those among arguments whose shapes have symbolic dimensions."""
+    """The arguments whose shapes have symbolic dimensions."""
     return [x for x in leaves if isinstance(x, ShapeDtypeStruct) and x._symbolic is not None]
 
 
@@ -61,8 +61,8 @@ def holds(scope: SymbolicScope, values: Values) -> bool:
 
 
 def sample_points(variables: Sequence[str], scope: SymbolicScope, count: int) -> list[Values]:
-    """Different sizes that the constraints allow, spread so that polynomials can be distinguished;
-    the last ones, for checking, are large."""
+    """Different sizes within the constraints, spread to distinguish polynomials; the last ones, for
+    checking, are large."""
     small = _points(variables, scope, count - _CHECKS, _SIZES, [])
     return small + _points(variables, scope, _CHECKS, _FAR, small)
 
@@ -94,8 +94,8 @@ def _points(
 def export_symbolic(
     export_at: Callable[[Values], Exported], types: Sequence[SymbolicType], scope: SymbolicScope
 ) -> SymbolicExported:
-    """The function as a symbolic export; `export_at` exports it for certain sizes, and `types` are
-    those of its arguments that have symbolic dimensions, in order."""
+    """The symbolic export of a function; `export_at` exports it for certain sizes, and `types` are
+    its arguments with symbolic dimensions, in order."""
     variables = variables_of([n for of in types for n in of.shape])
     count = max(len(basis) for basis in bases_of(variables)) + _CHECKS
     samples = sample_points(variables, scope, count)
@@ -118,7 +118,7 @@ def export_symbolic(
     }
     in_types = _argument_types(programs, types)
     columns = zip(*(program.out_avals for program in programs), strict=True)
-    out_types = tuple(_fitted_type(column, fitter, scope) for column in columns)
+    out_types = tuple(_fit_type(column, fitter, scope) for column in columns)
 
     def derivative(made: SymbolicExported) -> SymbolicExported:
         outs = [type for type in out_types if type.tangent().dtype != dtypes.float0]
@@ -143,7 +143,7 @@ def export_symbolic(
 def _argument_types(
     programs: Sequence[Exported], types: Sequence[SymbolicType]
 ) -> tuple[SymbolicType, ...]:
-    """The types of all arguments, given those that are symbolic."""
+    """The types of all arguments, given the symbolic ones."""
     rest, found = iter(types), []
     for column in zip(*(program.in_avals for program in programs), strict=True):
         if any(of is not column[0] for of in column):
@@ -173,7 +173,7 @@ def _check_alike(programs: Sequence[Exported]) -> None:
         raise WeftNotImplementedError(message, operation="export", wanted=wanted)
 
 
-def _fitted_type(column: Sequence[Any], fitter: Fitter, scope: SymbolicScope) -> SymbolicType:
+def _fit_type(column: Sequence[Any], fitter: Fitter, scope: SymbolicScope) -> SymbolicType:
     first = column[0]
     if any(
         (x.ndim, x.dtype, x.weak_type) != (first.ndim, first.dtype, first.weak_type) for x in column
@@ -199,7 +199,7 @@ def _limits(
         if not holds(made._scope, values):
             return True
         try:
-            return _same_program(of(values), made._specialized(values))
+            return _same_program(of(values), made._specialize(values))
         except Exception:  # noqa: BLE001 - it cannot be traced for this size
             return False
 
@@ -211,10 +211,8 @@ def _limits(
 
 
 def _same_program(one: Exported, other: Exported) -> bool:
-    """Whether two programs are the same, or give the same results for random numbers.
-
-    Where a size is special the compiler's input may be simpler, and mean the same.
-    """
+    """Whether two programs are the same, or give the same results for random numbers. Where a size
+    is special the compiler's input may be simpler, and mean the same."""
     if one.out_avals != other.out_avals:
         return False
     if all(one.mlir_module(name) == other.mlir_module(name) for name in one.platforms):
@@ -243,11 +241,9 @@ def _random(draw: np.random.Generator, of: ArrayType) -> Any:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class SymbolicExported(Exported):
-    """An exported function some of whose dimensions are symbolic.
-
-    in_avals, out_avals: the types, with symbolic dimensions. What it has besides is that of
-    `Exported`; `mlir_module` shows the program for one choice of sizes.
-    """
+    """An exported function some of whose dimensions are symbolic. in_avals, out_avals: the types,
+    with symbolic dimensions. What it has besides is that of `Exported`; `mlir_module` shows the
+    program for one choice of sizes."""
 
     _scope: SymbolicScope
     _variables: tuple[str, ...]
@@ -268,16 +264,16 @@ class SymbolicExported(Exported):
         leaves, structure = tree.flatten((args, kwargs))
         if structure != self.in_tree:
             raise self._other_structure(structure)
-        values = self._solved([type_of(user_value(x)).shape for x in leaves])
+        values = self._solve([type_of(user_value(x)).shape for x in leaves])
         return self.specialized(values).call(*args, **kwargs)
 
-    def _solved(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    def _solve(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
         """The sizes of the variables, from the shapes of the arguments."""
         values: dict[str, int] = {}
         wanted = [
             (n, length, f"{name}.shape[{i}]")
             for name, of, shape in zip(self._names, self.in_avals, shapes, strict=True)
-            for i, (n, length) in enumerate(_paired(self.fun_name, name, of.shape, shape))
+            for i, (n, length) in enumerate(_pair_dimensions(self.fun_name, name, of.shape, shape))
         ]
         # A dimension that is linear in one unknown variable gives it.
         for _ in range(len(self._variables) + 1):
@@ -319,10 +315,10 @@ class SymbolicExported(Exported):
         key = tuple(values[name] for name in self._variables)
         found: Exported | None = self._made.get(key)
         if found is None:
-            found = self._made[key] = self._specialized(values)
+            found = self._made[key] = self._specialize(values)
         return found
 
-    def _specialized(self, values: Values) -> Exported:
+    def _specialize(self, values: Values) -> Exported:
         every: Sequence[Any] = (*self.in_avals, *self.out_avals)
         types = [of.at(values) for of in every]
         ins, outs = tuple(types[: len(self.in_avals)]), tuple(types[len(self.in_avals) :])
@@ -379,7 +375,7 @@ class SymbolicExported(Exported):
         return made
 
 
-def _paired(
+def _pair_dimensions(
     function: str, name: str, wanted: Sequence[Any], shape: Sequence[int]
 ) -> list[tuple[Any, int]]:
     if len(wanted) != len(shape):

@@ -29,8 +29,7 @@ class SymbolicType:
 
     def at(self, values: Values) -> ArrayType:
         """The type for certain sizes."""
-        shape = [value_of(n, values) for n in self.shape]
-        return ArrayType(shape, self.dtype, self.weak_type)
+        return ArrayType([value_of(n, values) for n in self.shape], self.dtype, self.weak_type)
 
     def tangent(self) -> SymbolicType:
         """The type of a tangent."""

@@ -99,14 +99,14 @@ def ffi_call(
     return ForeignCall(
         target_name,
         result_shape_dtypes,
-        _checked(target_name, has_side_effect, vmap_method, version),
+        _check_options(target_name, has_side_effect, vmap_method, version),
         layouts=(input_layouts, output_layouts),
         aliases=input_output_aliases,
         num_batch_dims=num_batch_dims,
     )
 
 
-def _checked(
+def _check_options(
     target: Any, has_side_effect: Any, vmap_method: Any, version: tuple[Any, Any]
 ) -> dict[str, Any]:
     """The parameters of the primitive that operands and results do not decide."""

@@ -46,11 +46,11 @@ class ForeignAttributes:
         return {name: x if isinstance(x, str) else x.values() for name, x in self.entries}
 
     def __repr__(self) -> str:
-        shown = (f"{name}={_shown(value)}" for name, value in self.values().items())
+        shown = (f"{name}={_value_text(value)}" for name, value in self.values().items())
         return f"{{{', '.join(shown)}}}"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return np.array2string(value, threshold=8, separator=", ")
     return str(value.item()) if isinstance(value, np.generic) else repr(value)

@@ -113,7 +113,7 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
     new = (stages, int(api_version))
     with _lock:
         if (name, platform) in _targets or ffi_registry.registered(name, platform):
-            raise _taken(operation, name, platform, new == _targets.get((name, platform)))
+            raise _taken_error(operation, name, platform, new == _targets.get((name, platform)))
         ffi_registry.register(name, platform, stages, new[1])
         _targets[name, platform] = new
         _kept.append(list(given.values()))
@@ -163,7 +163,7 @@ def register_ffi_type(
     new = (parts["type_id"], parts.get("type_info"))
     with _lock:
         if (name, platform) in _types:
-            raise _taken(operation, name, platform, new == _types[name, platform])
+            raise _taken_error(operation, name, platform, new == _types[name, platform])
         ffi_registry.register_type(name, platform, *new)
         _types[name, platform] = new
         _kept.append(list(type_registration.values()))
@@ -233,7 +233,7 @@ def check_registered(
         text = f"call weft.ffi.register_ffi_target({name!r}, function{own}) before"
         fix = Fix("register", text, {"target": name, "platform": platform})
         raise WeftValueError(
-            message, operation=operation, got=got, wanted=_known(name, platform), fix=fix
+            message, operation=operation, got=got, wanted=_known_names(name, platform), fix=fix
         )
     registered = _targets.get((name, platform))
     typed = registered is not None and registered[1] == 1
@@ -253,7 +253,7 @@ def check_registered(
     )
 
 
-def _known(name: str, platform: str) -> str:
+def _known_names(name: str, platform: str) -> str:
     names = sorted(known for known, own in _targets if own == platform)
     text = f"one of {', '.join(map(repr, names))}" if names else "a registered name (none is yet)"
     elsewhere = sorted(own for known, own in _targets if known == name)
@@ -281,7 +281,7 @@ def _platform(operation: str, name: str, platform: Any) -> str:
     raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def _taken(operation: str, name: str, platform: str, same: bool) -> WeftValueError:
+def _taken_error(operation: str, name: str, platform: str, same: bool) -> WeftValueError:
     kind = "type" if operation == "register_ffi_type" else "handler"
     text = "register it once, where its library is loaded" if same else "choose another name"
     return WeftValueError(
@@ -300,8 +300,7 @@ def _pointer(operation: str, what: str, given: Any) -> int:
     as XLA's macros for the symbols of types declare them."""
     found: Any = None
     if isinstance(given, _FUNCTION):
-        function = ctypes.cast(given, ctypes.CFUNCTYPE(ctypes.c_void_p))
-        found = function()
+        found = ctypes.cast(given, ctypes.CFUNCTYPE(ctypes.c_void_p))()
     elif isinstance(given, _DATA) and not isinstance(given, ctypes.c_void_p):
         found = ctypes.addressof(given)
     elif type(given).__name__ == "PyCapsule" or isinstance(given, (int, ctypes.c_void_p)):

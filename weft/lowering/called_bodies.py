@@ -35,11 +35,9 @@ LEAST = Size(48, 2, 0)
 
 def bodies_are_called(platform: str, num_devices: int, layouts: Iterable[Any]) -> bool:
     """Whether repeated bodies become calls in a module: on one CPU device, with row-major operands
-    and results (all `layouts` are None), unless the setting has them inlined.
-
-    Other platforms compile fast, or were not measured; a partitioner inlines calls; and what has a
-    layout of its own would be copied at each.
-    """
+    and results (all `layouts` are None), unless the setting has them inlined. Other platforms
+    compile fast, or were not measured; a partitioner inlines calls; and what has a layout of its
+    own would be copied at each."""
     asked = config.settings().repeated_bodies == "call"
     return asked and platform == "cpu" and num_devices == 1 and not any(layouts)
 
@@ -61,7 +59,7 @@ def total(sizes: Iterable[Size]) -> Size:
 
 
 def size_of_equation(eqn: Equation) -> Size:
-    """The size of an equation: 1 and what its jaxprs hold."""
+    """One plus the sizes of the jaxprs of an equation."""
     inner = jaxprs_in(eqn.params) if eqn.params else ()
     facts = eqn.primitive.facts
     own = Size(1, facts.product, facts.never_called)
@@ -69,8 +67,8 @@ def size_of_equation(eqn: Equation) -> Size:
 
 
 def called_often(jaxpr: Jaxpr) -> frozenset[Jaxpr]:
-    """The jaxprs that equations of a jaxpr, or of those inside it, hold at least `REPEATS` times,
-    and that are worth calling: functions of the user's."""
+    """The user's functions that equations of a jaxpr, or of inner ones, hold at least `REPEATS`
+    times."""
     uses: Counter[Jaxpr] = Counter()
     seen: set[Jaxpr] = {jaxpr}
     left = [jaxpr]

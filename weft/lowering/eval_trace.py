@@ -65,8 +65,7 @@ class EvalTrace(Trace):
     process_call = function_as_parameter
 
     def _look(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Evaluates while a setting that checks results is on in some thread of the process; a
-        derived class checks them."""
+        """Evaluates while some thread checks results; a derived class checks them."""
         return self.first_time(primitive, args, params)
 
     def first_time(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -89,10 +88,8 @@ class EvalTrace(Trace):
 
 
 def run_lowered(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Evaluates an application by the executable that its lowering gives, not by Python.
-
-    Raises LeakedTracerError for a tracer.
-    """
+    """Evaluates an application by the executable that its lowering gives, not by Python. Raises
+    LeakedTracerError for a tracer."""
     for value in args:
         if isinstance(value, Tracer):
             raise leaked(value)
@@ -119,8 +116,8 @@ def _result(value: Any) -> Any:
 
 
 def operation_key(arrays: Sequence[Array], params: dict[str, Any]) -> tuple[Any, ...]:
-    """The key in a primitive's `eager_cache`. The parameters come last: caches of primitives from
-    outside look for them there (`ParameterCache`)."""
+    """The key in a primitive's `eager_cache`. The parameters come last, where `ParameterCache` of
+    outside primitives looks for them."""
     key: list[Any] = [x.signature for x in arrays]
     if config.operations_vary:
         key.append(config.settings().of_operations)
@@ -141,8 +138,8 @@ def one_operation(primitive: Primitive, arrays: Sequence[Array], params: dict[st
 def operation_program(
     primitive: Primitive, arrays: Sequence[Array], params: dict[str, Any], brief: bool
 ) -> Program:
-    """The executable of one application of a primitive. One of few elements is compiled fast,
-    unless it is not `brief`: a loop may compute much from few elements."""
+    """The executable of one application of a primitive. A `brief` one of few elements is compiled
+    fast; a loop may compute much from few."""
     types = tuple(array.type for array in arrays)
     out = result_types(primitive, types, params)
     inputs, outputs = (

@@ -25,14 +25,14 @@ _settings = config.settings
 
 
 class ExecutableCache(BoundedCache):
-    """A cache of run functions (see `running`) by settings, static arguments and the signatures of
-    the arrays."""
+    """A cache of run functions (see `running`) by settings, static arguments and array
+    signatures."""
 
     __slots__ = ()
 
     def run(self, static: Any, arrays: Sequence[Any]) -> Any:
-        """The result of a cached call; None if none is cached, and where it fails. The caller
-        makes sure that no transformation is active."""
+        """The result of a cached call, None if none is cached or it fails. The caller makes sure
+        that no transformation is active."""
         try:
             run = self[(_settings(), static, *[x.signature for x in arrays])]
             return run([x._buffer for x in arrays], arrays)
@@ -40,7 +40,7 @@ class ExecutableCache(BoundedCache):
             return None
 
     def find(self, static: Any, arrays: Sequence[Any]) -> Run | None:
-        """The cached run function of such a call, or None."""
+        """The cached run function of a call, or None."""
         try:
             found: Run | None = self.get((_settings(), static, *[x.signature for x in arrays]))
         except TypeError:  # a static argument that has no hash

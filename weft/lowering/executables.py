@@ -289,7 +289,7 @@ def running(
 def _without_elements(
     program: Program, form: Any, execute: Execute, consts: Sequence[Array]
 ) -> Run:
-    """What `running` gives where results are tangents of integers, which NumPy arrays stand for."""
+    """`running` for results that are tangents of integers, which NumPy arrays represent."""
 
     def run(buffers: Sequence[Any], args: Sequence[Any]) -> Any:
         try:
@@ -430,8 +430,7 @@ def _compiled(
     if lowered.place is not None and (
         isinstance(lowered.place, Uncommitted) or devices[0] is not client.backend().default_device
     ):
-        in_types = [physical_type(type) for type in jaxpr.in_types]
-        execute = moving(execute, in_types, devices[0])
+        execute = moving(execute, [physical_type(type) for type in jaxpr.in_types], devices[0])
     program._run_by(execute)
     return program
 
@@ -448,8 +447,8 @@ _BRIEF = 1 << 15
 
 
 def is_brief(jaxpr: Jaxpr, most: int = _BRIEF) -> bool:
-    """Whether a jaxpr's executable is sure to end within a moment: no inner jaxprs, and at most so
-    many elements read and written."""
+    """Whether a jaxpr's executable ends within a moment: it has no inner jaxprs, and at most `most`
+    elements are read and written."""
     size = sum(type.size for type in jaxpr.in_types)
     for eqn in jaxpr.eqns:
         if jaxprs_in(eqn.params):
@@ -511,7 +510,7 @@ def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -
     program.donated = lowered.donated
     program.there = tuple(how is not None for how in in_shardings)
     executable.handlers = program.handlers = [
-        _relabelling(handler, type, how, devices, layout)
+        _relabel_handler(handler, type, how, devices, layout)
         for handler, type, how, layout in zip(
             executable.handlers,
             jaxpr.out_types,
@@ -528,7 +527,7 @@ def _on_several(lowered: LoweredProgram, options: Any, multiple_results: bool) -
 def chosen_layouts(
     layouts: tuple[Layouts | None, Layouts | None], executable: Any, jaxpr: Jaxpr
 ) -> tuple[Layouts | None, Layouts | None]:
-    """The layouts with each `Layout.AUTO` replaced by the one that the compiler chose."""
+    """The layouts with each `Layout.AUTO` replaced by the compiler's choice."""
 
     def settled(wanted: Layouts | None, read: Any, types: Sequence[ArrayType]) -> Layouts | None:
         if wanted is None or Layout.AUTO not in wanted:
@@ -564,15 +563,15 @@ def _sharding_of(
     return TiledSharding(devices, assignment)
 
 
-def _relabelling(
+def _relabel_handler(
     handler: Callable[[Any], Any],
     type: ArrayType,
     how: Sharding,
     devices: tuple[Any, ...],
     layout: Layout | None,
 ) -> Callable[[Any], Any]:
-    """The handler that orders a result's parts as the devices of its sharding `how`; the executable
-    lists them in the order of its own devices."""
+    """A handler that orders a result's parts as the devices of its sharding `how`, not as those of
+    the executable."""
     if not type.size:  # The compiler gives empty results any sharding.
         physical = physical_type(type)
         values = np.zeros(physical.shape, physical.dtype)
@@ -613,10 +612,8 @@ class Finished(NamedTuple):
 
 
 def waiting(executable: Any, called: ForeignPlaces) -> Callable[[Sequence[Any]], Finished]:
-    """The function that runs an executable with callbacks; it returns when all are done.
-
-    So effects of one call come before those of the next, and exceptions reach the caller.
-    """
+    """The function that runs an executable with callbacks; it returns when all are done. So effects
+    of one call come before those of the next, and exceptions reach the caller."""
 
     def run(operands: Sequence[Any]) -> Finished:
         try:
@@ -652,8 +649,7 @@ def outside_calls(lowered: LoweredProgram, executable: Any) -> Execute | None:
 
 
 def _say_what_was_called(error: WeftError, called: ForeignPlaces) -> None:
-    """Adds the names of the FFI targets to an error of a run: XLA passes on a target's own text
-    without its name."""
+    """Adds the names of the FFI targets to an error, since XLA passes on only the target's text."""
     if type(error) is not WeftError or error.operation is not None or not called:
         return
     calls = [
@@ -664,8 +660,8 @@ def _say_what_was_called(error: WeftError, called: ForeignPlaces) -> None:
 
 
 def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
-    """The function that runs an executable on a device that is not the default one: uncommitted
-    operands, which are on the default device, are copied there first."""
+    """Runs an executable on another than the default device; copies uncommitted operands there
+    first."""
 
     def brought(x: Any, type: ArrayType) -> Any:
         backend = client.backend()

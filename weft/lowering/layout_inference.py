@@ -32,8 +32,8 @@ _CANDIDATES = 8
 
 
 class Candidate(NamedTuple):
-    """An order that an input may have, the bytes that reading it then moves, and the read that
-    it is best for (None for row-major)."""
+    """A possible order of an input, the bytes that reading it then moves, and the read it is best
+    for (None for row-major)."""
 
     order: Order
     cost: float
@@ -61,13 +61,13 @@ def infer_layouts(
     ]
     results = []
     for i, (atom, order) in enumerate(zip(jaxpr.outputs, outputs, strict=True)):
-        source = _moved_from(jaxpr, i) if order is None else None
+        source = _source_of_moves(jaxpr, i) if order is None else None
         if order is not None:
             results.append(tuple(order))
         elif source is None:
             results.append(tuple(range(atom.type.ndim)))
         else:
-            results.append(_moved(source[1], found[source[0]], atom.type))
+            results.append(_permute_order(source[1], found[source[0]], atom.type))
     return found, results
 
 
@@ -80,7 +80,7 @@ def reads_of(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> lis
         if order is not None:
             walk = tuple(sorted(walk, key=lambda s: order.index(s.dim)))
         # A result that is moved from an input takes its order.
-        free = order is None and _moved_from(jaxpr, i) is not None
+        free = order is None and _source_of_moves(jaxpr, i) is not None
         demands.append((Read(walk, free=free, written=True),))
     return _Follower().reads(jaxpr, demands)
 
@@ -132,7 +132,7 @@ class _Follower:
                     if taken or any(s.extent == 0 for s in read.walk):
                         continue
                     own = read if read.source is not None else read._replace(source=source)
-                    total[kind] = _merged(total.get(kind), own, atom in inputs)
+                    total[kind] = _merge(total.get(kind), own, atom in inputs)
 
         add(jaxpr.outputs, demands, None)
         for eqn in reversed(jaxpr.eqns):
@@ -150,7 +150,7 @@ class _Follower:
         return found
 
 
-def _merged(before: Read | None, read: Read, is_input: bool) -> Read:
+def _merge(before: Read | None, read: Read, is_input: bool) -> Read:
     """Merges two equal reads: those of an input add up, those of a computed value happen once."""
     if before is None:
         return read
@@ -159,8 +159,8 @@ def _merged(before: Read | None, read: Read, is_input: bool) -> Read:
 
 
 def _once(reads: dict[Any, Read], type: ArrayType, same: bool) -> Reads:
-    """The reads of a computed value as its computation meets them: loops and branches take the
-    finished value. `same`: it is an operand's value unchanged, which they might read themselves."""
+    """The reads of a computed value by its computation; loops and branches take the finished value.
+    `same`: it is an unchanged operand, which they might read themselves."""
     if not reads or (same and len(reads) <= 4 * _KINDS):
         return tuple(reads.values())
     if len(reads) > _KINDS or any(read.carried for read in reads.values()):
@@ -181,7 +181,7 @@ def candidates(type: ArrayType, reads: Reads) -> list[Candidate]:
             break
         walked = list(dict.fromkeys(s.dim for s in reversed(read.walk) if s.dim >= 0))[::-1]
         rest = [d for d in row_major if d not in walked]
-        best_for.setdefault(_settled([*rest, *walked], type), read)
+        best_for.setdefault(_canonical_order([*rest, *walked], type), read)
     return [Candidate(o, read_cost(type, o, reads), read) for o, read in best_for.items()]
 
 
@@ -191,9 +191,9 @@ def _best(compared: Sequence[Candidate]) -> Order:
     return best.order if best.cost * MARGIN <= row_major.cost else row_major.order
 
 
-def _settled(order: Sequence[int], type: ArrayType) -> Order:
-    """An order in which the dimensions of length 1, whose positions do not matter, come first;
-    row-major where it is equivalent."""
+def _canonical_order(order: Sequence[int], type: ArrayType) -> Order:
+    """A canonical order: dimensions of length 1 come first, and row-major where that is
+    equivalent."""
     row_major = tuple(range(type.ndim))
     real = [d for d in order if type.shape[d] != 1]
     if type.size < 2 or real == sorted(real):
@@ -235,9 +235,9 @@ def _bytes(loops: Sequence[tuple[int, int]], itemsize: int) -> int:
 # ---- results that are moved inputs -----------------------------------------------------------
 
 
-def _moved_from(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
-    """The input of which a result has elements that were only moved, and for each dimension of the
-    result the input's; None if there is none."""
+def _source_of_moves(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
+    """The input that a result's elements were only moved from, and the input's dimension for each
+    of the result; None if there is none."""
     made = jaxpr.memoize("makers", lambda: makers(jaxpr))
     inputs = jaxpr.memoize("input numbers", lambda: {v: i for i, v in enumerate(jaxpr.inputs)})
     atom = jaxpr.outputs[result]
@@ -249,7 +249,7 @@ def _moved_from(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
         rule = rules.data_movement.get(eqn.primitive)
         moved = rule(eqn, number) if rule is not None else None
         if moved is not None and isinstance(moved[0], Jaxpr):
-            moved = _moved_from(*moved)
+            moved = _source_of_moves(*moved)
         if moved is None:
             return None
         operand, of = moved
@@ -263,7 +263,7 @@ def makers(jaxpr: Jaxpr) -> dict[Any, tuple[Equation, int]]:
     return {var: (eqn, i) for eqn in jaxpr.eqns for i, var in enumerate(eqn.outputs)}
 
 
-def _moved(dims: Order, order: Order, type: ArrayType) -> Order:
-    """The order of a result whose dimension i is dimension `dims[i]` of an array in an order."""
+def _permute_order(dims: Order, order: Order, type: ArrayType) -> Order:
+    """The order of a result whose dimension i is dimension `dims[i]` of an array."""
     place = {d: i for i, d in enumerate(order)}
-    return _settled(sorted(range(type.ndim), key=lambda i: place.get(dims[i], -1)), type)
+    return _canonical_order(sorted(range(type.ndim), key=lambda i: place.get(dims[i], -1)), type)

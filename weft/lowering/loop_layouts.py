@@ -30,10 +30,10 @@ def keep_layouts(jaxpr: Jaxpr, layouts: Layouts, partitioned: bool = False) -> J
     if not any(given):
         return jaxpr
     key = ("kept layouts", given, partitioned)
-    return jaxpr.memoize(key, lambda: _kept(jaxpr, given, partitioned))
+    return jaxpr.memoize(key, lambda: _keep_layouts(jaxpr, given, partitioned))
 
 
-def _kept(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> Jaxpr:
+def _keep_layouts(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> Jaxpr:
     pairs = zip(jaxpr.inputs, layouts, strict=True)
     known = {var: layout for var, layout in pairs if layout is not None}
     eqns: list[Equation] = []
@@ -47,8 +47,8 @@ def _kept(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> Jaxpr:
 
 
 def _results(eqn: Equation, layouts: Layouts) -> Iterator[tuple[Var, Layout]]:
-    """The known layouts of results: an operand's own for an unchanged operand, row-major for
-    elements moved from one."""
+    """The known layouts of results: the operand's for an unchanged one, row-major for moved
+    elements."""
     sources = rules.layout[eqn.primitive](eqn.params) if eqn.primitive in rules.layout else None
     moves = rules.data_movement.get(eqn.primitive)
     for i, var in enumerate(eqn.outputs):

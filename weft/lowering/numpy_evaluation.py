@@ -32,10 +32,8 @@ OFTEN = 1000
 
 @dataclasses.dataclass(eq=False, slots=True)
 class MovingExecutable:
-    """A jaxpr that only moves elements: NumPy runs it, until it is compiled.
-
-    Callers keep `execute` and `handlers`, so these are never replaced.
-    """
+    """A jaxpr that only moves elements: NumPy runs it, until it is compiled. Callers keep `execute`
+    and `handlers`, so these are never replaced."""
 
     jaxpr: Jaxpr
     device: Any
@@ -81,8 +79,8 @@ def program_on_host(
     make: Callable[[], Program],
     multiple_results: bool = True,
 ) -> Program | None:
-    """The jaxpr as a `Program` that NumPy runs until `make` compiles it; None if it has to be
-    compiled at once."""
+    """The jaxpr as a `Program` that NumPy runs until `make` compiles it; None if it must be
+    compiled."""
     types = [*jaxpr.in_types, *jaxpr.out_types]
     backend = client.backend()
     if (

@@ -22,7 +22,7 @@ Axes = tuple[tuple[str, int], ...]
 
 
 class MeshTable:
-    """The meshes that a module declares, and the devices whose partitions they arrange."""
+    """The meshes that a module declares, by the devices of its partitions."""
 
     __slots__ = ("_partitions", "_symbols", "devices", "module")
 
@@ -84,8 +84,8 @@ class MeshTable:
 
 
 def other_devices(mesh: Any, devices: Sequence[Any]) -> WeftValueError:
-    """The error for a mesh that is not over the devices of the module: an abstract one, since those
-    of meshes with devices were compared before (`lowering.placement`)."""
+    """The error for an abstract mesh of other devices than the module's (`lowering.placement`
+    compared the concrete ones)."""
     message = "a program over an abstract mesh runs on as many devices as the mesh has"
     got = f"{mesh!r:.200} and {max(1, len(devices))} of {mesh.size} devices"
     wanted = f"a mesh of devices, or arguments that were put on {mesh.size} devices"
@@ -99,7 +99,7 @@ def other_devices(mesh: Any, devices: Sequence[Any]) -> WeftValueError:
 
 
 def sharding_attribute(meshes: MeshTable, sharding: Sharding, type: ArrayType) -> Any:
-    """The attribute of a sharding for values of a type; the integers of a random key stay
+    """The attribute of a sharding for values of a type; keeps the integers of a random key
     together."""
     names: list[tuple[str, ...] | None]
     if isinstance(sharding, NamedSharding):

@@ -69,11 +69,11 @@ def operand_place(
     if isinstance(found, SingleDeviceSharding):
         return found.device
     if found is None and config.operations_vary:
-        return default_place() or _brought_to_first(arrays)
+        return default_place() or _first_place_if_needed(arrays)
     return found.device_list if isinstance(found, (Sharding, Mesh)) else found
 
 
-def _brought_to_first(arrays: Sequence[Any]) -> Any:
+def _first_place_if_needed(arrays: Sequence[Any]) -> Any:
     """None if uncommitted arrays are on the first device; else the place to bring them to."""
     away = any(type(x) is Array and type(x._kept_place()) is Uncommitted for x in arrays)
     return first_place() if away else None
@@ -111,8 +111,8 @@ def same_devices(one: Any, other: Any) -> bool:
 
 
 def same_order(one: Any, other: Any) -> bool:
-    """Whether the places of two arrays have the same devices in the same order. In another order
-    equal parts of two arrays are on different devices: Shardy would make whole copies of both."""
+    """Whether two places have the same devices in the same order. In another order equal parts are
+    on different devices, and Shardy would copy both arrays as a whole."""
     if isinstance(one, Sharding) and isinstance(other, Sharding):
         return one.device_list == other.device_list
     return same_devices(one, other)
@@ -133,8 +133,8 @@ def operand_shardings(arrays: Sequence[Any], place: Place) -> tuple[Sharding | N
 
 
 def places_in(params: dict[str, Any]) -> tuple[Any, ...]:
-    """The meshes, and shardings without one, in the parameters of an application and in the jaxprs
-    that these hold."""
+    """The meshes, and shardings without one, in the parameters of an application and in their
+    jaxprs."""
     found: dict[Any, None] = {}
     for name in ("mesh", "manual", "sharding"):
         value = params.get(name)

@@ -44,8 +44,8 @@ def operand_layouts(arrays: Sequence[Any]) -> Layouts | None:
 def operand_formats(
     arrays: Values, operation: str, params: Params, names: Callable[[], Sequence[str]] | None = None
 ) -> Params:
-    """The arguments of `compile_program` that say where operands lie that lie as these arrays do:
-    `place`, `in_shardings` and `in_layouts`. For what it raises see `operand_place`."""
+    """The arguments `place`, `in_shardings` and `in_layouts` of `compile_program` for these arrays.
+    Raises what `operand_place` raises."""
     place = operand_place(arrays, operation, params, names)
     return {
         "place": place,
@@ -55,8 +55,8 @@ def operand_formats(
 
 
 def result_sources(jaxpr: Jaxpr) -> Layouts:
-    """The source of each result's layout: the index of the input whose value it is, a Layout that
-    the jaxpr asks for, or None."""
+    """The source of each result's layout: the index of the input that it equals, a Layout that the
+    jaxpr asks for, or None."""
 
     def make() -> Layouts:
         inputs = {var: i for i, var in enumerate(jaxpr.inputs)}
@@ -93,17 +93,15 @@ def settled_layouts(
     partitioned: bool = False,
 ) -> tuple[Layouts | None, Layouts | None]:
     """The layouts to compile a jaxpr for, where None stands for row-major; None if all are.
-
     `out_layouts` has None for results without a given layout. `Layout.AUTO` is left where the
-    compiler of the platform chooses.
-    """
+    compiler of the platform chooses."""
     ins = list(in_layouts or (None,) * len(jaxpr.inputs))
     outs = list(out_layouts or (None,) * len(jaxpr.outputs))
     for i, source in enumerate(result_sources(jaxpr)):
         if outs[i] is None and source is not None:
             outs[i] = ins[source] if type(source) is int else source
     if platform == "cpu" and (Layout.AUTO in ins or Layout.AUTO in outs):
-        ins, outs = _inferred(jaxpr, ins, outs, partitioned)
+        ins, outs = _replace_auto(jaxpr, ins, outs, partitioned)
     return _unless_all_row_major(ins), _unless_all_row_major(outs)
 
 
@@ -112,10 +110,10 @@ def _unless_all_row_major(layouts: Sequence[Any]) -> Layouts | None:
     return found if any(found) else None
 
 
-def _inferred(
+def _replace_auto(
     jaxpr: Jaxpr, ins: Sequence[Any], outs: Sequence[Any], partitioned: bool
 ) -> tuple[list[Layout], list[Layout]]:
-    """The layouts with each AUTO replaced by the one that the jaxpr reads or writes along."""
+    """The layouts with each AUTO replaced by the order the jaxpr reads or writes."""
 
     def orders(layouts: Sequence[Any], types: Sequence[ArrayType]) -> list[Any]:
         pairs = zip(layouts, types, strict=True)
@@ -129,11 +127,9 @@ def _inferred(
 
 
 def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
-    """The sharding of each result: that of a constraint in the jaxpr, or in one that it calls,
-    or of the input whose value it is. None if the compiler decides.
-
-    `places` has the shardings of the inputs; None for those that are not known.
-    """
+    """The sharding of each result: that of a constraint in the jaxpr, or in one that it calls, or
+    of the input whose value it is. None if the compiler decides. `places` has the shardings of the
+    inputs; None for those that are not known."""
     made = makers(jaxpr)
     given = dict(zip(jaxpr.inputs, places, strict=True))
 

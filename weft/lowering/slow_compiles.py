@@ -36,8 +36,8 @@ _watcher: threading.Thread | None = None
 
 
 class noticed:
-    """`with noticed(name):` around compiling: on a terminal a line says so once it takes long, and
-    another one how long it took."""
+    """`with noticed(name):` prints on a terminal once compiling takes long, and how long it
+    took."""
 
     __slots__ = ("_mine", "_name")
 

@@ -172,7 +172,7 @@ def to_xla(where: Any, ndim: int | None = None, *, devices: Sequence[Any] = ()) 
 
 
 def _sharding_of(where: Any, ndim: int | None) -> tuple[Sharding, int, int]:
-    """A sharding, the number of dimensions, and how many more of them XLA sees behind."""
+    """A sharding, the rank, and the number of trailing dimensions that only XLA has."""
     if isinstance(where, Array) and not isinstance(where, Tracer):
         of: ArrayType = where.type
         if ndim is not None and ndim != of.ndim:

@@ -76,8 +76,8 @@ def of_matrices(eqn: Equation, flops: Callable[[float, float], float]) -> Work:
 def window_pairs(
     length: int, window: int, outputs: int, stride: int, low: int, dilation: int, spread: int
 ) -> int:
-    """How many pairs of an output and a place of its window, along one dimension, meet an element
-    of the operand, and neither padding nor a hole of its dilation."""
+    """The number of (output, window position) pairs along a dimension that meet an element of the
+    operand, not padding or a hole of its dilation."""
     found = 0
     for place in range(window):
         # Output i reads position i * stride + place * spread - low of the dilated operand.

@@ -16,7 +16,7 @@ _PORT = 9001
 
 
 def write_for_perfetto(log_dir: str) -> Path | None:
-    """Copies the newest profile below a directory to `perfetto_trace.json.gz` beside it."""
+    """Copies the newest profile below a directory to `perfetto_trace.json.gz` next to it."""
     found = Path(log_dir).glob("plugins/profile/*/*.trace.json.gz")
     newest = max(found, key=os.path.getmtime, default=None)
     if newest is None:

@@ -24,7 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _checked_name(name: Any, operation: str) -> str:
+def _check_name(name: Any, operation: str) -> str:
     fix = Fix("name", f"pass a string, such as {operation}('attention')")
     if not isinstance(name, str):
         message = f"{operation} takes a name"
@@ -58,7 +58,7 @@ class named_scope:
 
     @api_boundary
     def __init__(self, name: str) -> None:
-        self.name = _checked_name(name, "named_scope")
+        self.name = _check_name(name, "named_scope")
         # One object may be entered again before it is left.
         self._entered: list[source.entered_scope] = []
 
@@ -95,7 +95,7 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     True
     """
     found = getattr(fun, "__name__", type(fun).__name__) if name is None else name
-    return named_scope(_checked_name(found, "named_call"))(fun)
+    return named_scope(_check_name(found, "named_call"))(fun)
 
 
 class TraceAnnotation:
@@ -112,7 +112,7 @@ class TraceAnnotation:
 
     @api_boundary
     def __init__(self, name: str, **metadata: Any) -> None:
-        self.name = _checked_name(name, "TraceAnnotation")
+        self.name = _check_name(name, "TraceAnnotation")
         self.metadata = metadata
         self._entered: list[Any] = []
 

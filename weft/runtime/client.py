@@ -71,8 +71,8 @@ def _platform(name: str) -> JaxlibBackend:
         return found
 
 
-def _comes_too_late(name: str, value: Any) -> None:
-    """Raises GuardError for a setting of devices that are there already."""
+def _refuse_after_start(name: str, value: Any) -> None:
+    """Raises GuardError for a setting of devices that were started."""
     if _started and value != config.read(name):
         message = f"the setting {name!r} comes too late: the devices of this process were started"
         fix = Fix("order", "set it before anything that uses arrays")
@@ -80,7 +80,7 @@ def _comes_too_late(name: str, value: Any) -> None:
 
 
 for _name in ("allocation_tracebacks", "num_cpu_devices", "platforms"):
-    config.objections[_name] = functools.partial(_comes_too_late, _name)
+    config.objections[_name] = functools.partial(_refuse_after_start, _name)
 
 
 def is_started() -> bool:
@@ -89,10 +89,8 @@ def is_started() -> bool:
 
 
 def set_distributed(distributed: Distributed) -> None:
-    """Makes the devices of this process part of a group of processes.
-
-    Raises WeftError if devices were started before: their numbers would change.
-    """
+    """Makes the devices of this process part of a group of processes. Raises WeftError if devices
+    were started before: their numbers would change."""
     global _distributed
     with _lock:
         if _started:
@@ -109,10 +107,8 @@ def group() -> Distributed | None:
 
 @contextlib.contextmanager
 def use_backend(other: Backend) -> Iterator[Backend]:
-    """Makes another backend the current one within a `with` block, in all threads.
-
-    Clears all caches at either end: executables and buffers belong to one backend.
-    """
+    """Makes another backend the current one within a `with` block, in all threads. Clears all
+    caches at either end: executables and buffers belong to one backend."""
     global _current
     with _lock:
         before, _current = _current, other
@@ -126,10 +122,8 @@ def use_backend(other: Backend) -> Iterator[Backend]:
 
 
 def backend_for(platform: str | None = None) -> Backend:
-    """The backend of a platform: the current one for None, otherwise started if need be.
-
-    Raises PlatformError for a platform that is unknown or not installed.
-    """
+    """The backend of a platform: the current one for None, otherwise started if need be. Raises
+    PlatformError for a platform that is unknown or not installed."""
     current = backend()
     if platform is None:
         return current
@@ -145,7 +139,7 @@ def backend_for(platform: str | None = None) -> Backend:
 
 
 def backend_of(device: Device) -> Backend:
-    """The backend whose device it is."""
+    """The backend of a device."""
     current, platform = backend(), str(device.platform)
     same = _ALIASES.get(platform, platform) == current.platform
     return current if same else backend_for(platform)

@@ -19,10 +19,8 @@ _registered: list[Any] = []
 
 
 def start_session(options: Mapping[str, Any]) -> Any:
-    """Starts a session that collects; its `stop_and_export(directory)` ends it.
-
-    `options` are those of jaxlib's ProfileOptions that differ from its defaults.
-    """
+    """Starts a session that collects; its `stop_and_export(directory)` ends it. `options` are those
+    of jaxlib's ProfileOptions that differ from its defaults."""
     # A device's part of the profiler exists once the device has been started.
     client.backend()
     for api in pjrt.plugin_apis:

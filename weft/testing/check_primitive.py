@@ -84,7 +84,7 @@ COLUMNS = {
 
 
 def rule_sources(primitive: Primitive) -> dict[str, str]:
-    """For each kind of rule whether it is given, derived, missing, or what serves instead."""
+    """For each kind of rule whether it is given, derived, missing, or replaced by another."""
     derived = getattr(primitive, "derived", ())
     found: dict[str, str] = {}
     for table in COLUMNS.values():
@@ -169,11 +169,7 @@ def _examples(primitive: Primitive, examples: Iterable[Any]) -> Iterator[Example
         wanted = "at least one"
         fix = Fix("example", "pass a list with one tuple of operands per example", {})
         raise WeftTypeError(message, operation="check_primitive", got=got, wanted=wanted, fix=fix)
-    return iter(sorted(found, key=_size))
-
-
-def _size(example: Example) -> int:
-    return sum(type_of(x).size for x in example.args)
+    return iter(sorted(found, key=lambda example: sum(type_of(x).size for x in example.args)))
 
 
 def _run(
@@ -185,7 +181,7 @@ def _run(
     wrong: dict[str, str],
 ) -> Check:
     """One property on every example, up to the first that fails."""
-    rule, source = _behind(prop.rule, sources)
+    rule, source = _given_rule(prop.rule, sources)
     blocked = [f"the {need} rule is {wrong[need]}" for need in prop.needs if need in wrong]
     if blocked:
         return Check(rule, prop.what, source, "skipped", blocked[0])
@@ -204,8 +200,8 @@ def _run(
     return Check(rule, prop.what, source, "passed")
 
 
-def _behind(rule: str, sources: dict[str, str]) -> tuple[str, str]:
-    """The rule that was given where the one that is checked follows from it."""
+def _given_rule(rule: str, sources: dict[str, str]) -> tuple[str, str]:
+    """The given rule from which the checked one is derived."""
     if rule == "jvp" and sources["jvp"] == "derived" and sources["linearize"] == "given":
         return "linearize", "given"
     if rule == "linearize" and sources["linearize"] != "given" and sources["jvp"] == "given":
@@ -220,8 +216,8 @@ def _failure(
     example: Example,
     sources: dict[str, str],
 ) -> Check:
-    """The row for an exception: which rule it blames, and what it says."""
-    rule, source = _behind(prop.rule, sources)
+    """The row of an exception: the rule at fault, and its message."""
+    rule, source = _given_rule(prop.rule, sources)
     outcome = "failed"
     fix = error.fix if isinstance(error, WeftError) else None
     data = fix.data if fix is not None else {}

@@ -85,7 +85,8 @@ def low_precision(case: PrimitiveApplication) -> None:
     precision but for rounding."""
     case.smooth()
     for one in case.variants():
-        kinds = dtypes.COMPLEX if _is_complex(one) else dtypes.FLOATING
+        types = [type_of(one.double[i]).dtype for i in one.inexact]
+        kinds = dtypes.COMPLEX if dtypes.COMPLEX & set(types) else dtypes.FLOATING
         narrow = ("float16", "bfloat16", "float32", "complex64")
         names = [name for name in narrow if getattr(dtypes, name) in kinds]
         given = {name: converted(one.double, getattr(dtypes, name)) for name in names}
@@ -97,10 +98,6 @@ def low_precision(case: PrimitiveApplication) -> None:
         wanted = _derivatives(one, wide)
         for name in given:
             _compare(name, got[name], wanted[name])
-
-
-def _is_complex(case: PrimitiveApplication) -> bool:
-    return any(type_of(case.double[i]).dtype in dtypes.COMPLEX for i in case.inexact)
 
 
 def _derivatives(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:

@@ -80,14 +80,14 @@ def _mesh(case: PrimitiveApplication) -> Any:
 
 
 def _own(xs: Sequence[Any], varying: Sequence[bool]) -> list[Any]:
-    """The operands of one device; those that `varying` marks have a row per device."""
+    """The operands of one device; `varying` ones have a row per device."""
     return [
         reshape(x, type_of(x).shape[1:]) if flag else x for x, flag in zip(xs, varying, strict=True)
     ]
 
 
 def varies(case: PrimitiveApplication) -> None:
-    """Where devices compute different results, the type rule says that the results vary."""
+    """If devices compute different results, the type rule says that they vary."""
     mesh = _mesh(case)
     rows = stacked(case.args, _DEVICES)
     every = [case.call(*(x[k] for x in rows)) for k in range(_DEVICES)]

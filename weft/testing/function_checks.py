@@ -112,7 +112,7 @@ def replaced(values: Sequence[Any], places: Sequence[int], parts: Sequence[Any])
     return full
 
 
-def _restricted(
+def _restrict(
     f: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Callable[..., list[Any]], list[Any]]:
     """`f` as a function of the inexact leaves of its arguments to those of its result."""
@@ -172,7 +172,7 @@ def check_jvp(
         eps: The step of the finite differences; None for one that depends on the dtype.
         seed: The seed of the random direction.
     """
-    function, primals = _restricted(f, tuple(args))
+    function, primals = _restrict(f, tuple(args))
     generator = np.random.default_rng(seed)
     tangents = [random_direction(generator, x) for x in primals]
     outs, derivative = jvp(function, tuple(primals), tuple(tangents))
@@ -214,7 +214,7 @@ def check_vjp(
         atol: The largest absolute difference; None for a bound that depends on the dtype.
         seed: The seed of the random directions.
     """
-    function, primals = _restricted(f, tuple(args))
+    function, primals = _restrict(f, tuple(args))
     generator = np.random.default_rng(seed)
     tangents = [random_direction(generator, x) for x in primals]
     outs, tangents_out = jvp(function, tuple(primals), tuple(tangents))
@@ -241,7 +241,7 @@ def check_linearize(f: Callable[..., Any], args: Sequence[Any], *, seed: int = 0
         args: The arguments at which it is linearized.
         seed: The seed of the random direction.
     """
-    function, primals = _restricted(f, tuple(args))
+    function, primals = _restrict(f, tuple(args))
     generator = np.random.default_rng(seed)
     tangents = [random_direction(generator, x) for x in primals]
     outs, wanted = jvp(function, tuple(primals), tuple(tangents))
@@ -283,7 +283,7 @@ def check_grads(
         got = f"modes={modes!r:.80}"
         wanted = 'one or both of "fwd" and "rev"'
         raise WeftValueError(message, operation="check_grads", got=got, wanted=wanted)
-    function, primals = _restricted(f, tuple(args))
+    function, primals = _restrict(f, tuple(args))
     check_jvp(function, primals, rtol=rtol, atol=atol, eps=eps, seed=seed)
     if "rev" in modes:
         check_vjp(function, primals, seed=seed)
@@ -333,7 +333,7 @@ def check_vmap(
         rtol: The largest relative difference; None for a bound that depends on the dtype.
         limit: The largest number of choices that are tried.
     """
-    vary = vary or _rotated
+    vary = vary or _rotate
     hosts = [np.asarray(x) for x in args]
     variations = [[np.asarray(vary(x, k)).astype(x.dtype) for k in range(size)] for x in hosts]
     alone = [[exact_array(v) for v in values] for values in variations]
@@ -355,7 +355,7 @@ def check_vmap(
         assert_close(got, loops[mapped], rtol, what=f"vmap with in_axes={axes}")
 
 
-def _rotated(value: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
+def _rotate(value: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
     return np.roll(value.reshape(-1), k).reshape(value.shape)
 
 

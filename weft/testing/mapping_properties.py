@@ -31,7 +31,7 @@ Axes = tuple[int | None, ...]
 
 
 def mapped(case: PrimitiveApplication) -> None:
-    """vmap over every choice of operands and axes gives what a loop gives."""
+    """vmap over every choice of operands and axes equals a loop."""
     case.numbers()
     if not case.args:
         raise Skipped("there is no operand to map")
@@ -62,8 +62,7 @@ def mapped_over_nothing(case: PrimitiveApplication) -> None:
 
 def _empty(x: Any, axis: int) -> Any:
     of = type_of(x)
-    shape = (*of.shape[:axis], 0, *of.shape[axis:])
-    return testing.exact_array(np.zeros(shape, of.dtype))
+    return testing.exact_array(np.zeros((*of.shape[:axis], 0, *of.shape[axis:]), of.dtype))
 
 
 def mapped_effects(case: PrimitiveApplication) -> None:
@@ -135,7 +134,7 @@ def _choices(args: Sequence[Any], limit: int) -> list[Axes]:
 
 
 def mapped_forward(case: PrimitiveApplication) -> None:
-    """vmap of the jvp gives what a loop gives."""
+    """vmap of the jvp equals a loop."""
     places = case.smooth()
     case.numbers()
     n = len(case.double)
@@ -149,7 +148,7 @@ def mapped_forward(case: PrimitiveApplication) -> None:
 
 
 def mapped_reverse(case: PrimitiveApplication) -> None:
-    """vmap of the vjp gives what a loop gives."""
+    """vmap of the vjp equals a loop."""
     places = case.smooth(mode="rev")
     case.numbers()
     n = len(case.double)

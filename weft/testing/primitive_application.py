@@ -32,9 +32,7 @@ class Skipped(Exception):
 @dataclasses.dataclass(frozen=True)
 class PrimitiveApplication:
     """A primitive with operands (arrays) and parameters; `double`: the same in double precision.
-
-    `known` caches the values that several properties need.
-    """
+    `known` caches the values that several properties need."""
 
     primitive: Any
     args: tuple[Any, ...]
@@ -64,7 +62,7 @@ class PrimitiveApplication:
         return found
 
     def takes(self, args: Sequence[Any]) -> bool:
-        """Whether the type rule takes such operands."""
+        """Whether the type rule accepts these operands."""
         try:
             self.program(args)
         except Exception:  # noqa: BLE001 (a type rule may refuse by any error)
@@ -82,7 +80,7 @@ class PrimitiveApplication:
         ]
 
     def smooth(self, *, order: int = 1, mode: str = "fwd") -> list[int]:
-        """`inexact`. Raises Skipped if there is none, or no such derivative is to be taken."""
+        """`inexact`. Raises Skipped if there is none, or this derivative is not to be taken."""
         if self.example.order < order:
             raise Skipped(f"the example has order={self.example.order}")
         if mode not in self.example.modes:
@@ -203,10 +201,8 @@ def derivatives(
     case: PrimitiveApplication, function: Callable[..., list[Any]], args: Sequence[Any]
 ) -> Any:
     """The values, the jvp and the vjp of a function of such operands as those of the application.
-
     Not in one executable: XLA takes its time per loop that it emits, and single operations,
-    compiled once, serve all properties.
-    """
+    compiled once, serve all properties."""
     places = [] if case.example.order < 1 else case.inexact
 
     def smooth(*xs: Any) -> list[Any]:

@@ -113,9 +113,9 @@ class Report:
         for check in self.checks:
             line = f"  {check.outcome:8}{check.rule:{width}}  {check.what}"
             if check.message:
-                line += "\n" + _indented(check.message)
+                line += "\n" + _indent(check.message)
             if check.example is not None and check.outcome == "failed":
-                line += "\n" + _indented(f"for {check.example!r:.400}")
+                line += "\n" + _indent(f"for {check.example!r:.400}")
             lines.append(line)
         return "\n".join([*lines, self._summary()])
 
@@ -131,5 +131,5 @@ class Report:
         return text
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"            {line}" for line in text.splitlines())

@@ -129,7 +129,7 @@ def body(case: PrimitiveApplication) -> None:
 
 
 def sweep(case: PrimitiveApplication) -> None:
-    """In every dtype that the type rule takes, what is computed has the types that it says."""
+    """In every dtype that the type rule accepts, results have the types that it gives."""
     if not any(type_of(x).dtype in dtypes.INEXACT for x in case.args):
         raise Skipped("no operand is inexact")
     given = {name: converted(case.args, getattr(dtypes, name)) for name in _SWEEP}
@@ -156,7 +156,7 @@ def _compute(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> 
 
 
 def dead_code(case: PrimitiveApplication) -> None:
-    """What nobody reads is dropped unless it has effects, and what is read stays right."""
+    """Unused equations without effects are dropped, and used ones stay right."""
     case.numbers()
     program = case.program()
     count = len(program.outputs)

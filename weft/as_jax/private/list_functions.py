@@ -38,7 +38,7 @@ def split_list(args: Sequence[Any], ns: Sequence[int]) -> list[list[Any]]:
 
 
 def partition_list(bs: Sequence[bool], xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The elements whose flag is false, and those whose flag is true."""
+    """The elements with a false flag, and those with a true one."""
     pairs = safe_zip(bs, xs)
     return [x for b, x in pairs if not b], [x for b, x in pairs if b]
 

@@ -14,12 +14,10 @@ __all__ = ["canonicalize_sharding"]
 def canonicalize_sharding(
     sharding: Any, api_name: str, check_mesh_consistency: bool = True
 ) -> NamedSharding | None:
-    """A sharding over the axes of a mesh; None if nothing is asked for.
-
-    A PartitionSpec is read over the mesh in force. That a sharding's mesh is the one in force is
-    not checked: of weft's meshes the compiler splits along every axis. Raises WeftTypeError for
-    anything that is not a sharding, and NoMeshError for a spec where no mesh is in force.
-    """
+    """A sharding over the axes of a mesh; None if nothing is asked for. A PartitionSpec is read
+    over the mesh in force. That a sharding's mesh is the one in force is not checked: of weft's
+    meshes the compiler splits along every axis. Raises WeftTypeError for anything that is not a
+    sharding, and NoMeshError for a spec where no mesh is in force."""
     if isinstance(sharding, PartitionSpec):
         sharding = over_mesh_in_force(sharding, api_name)
     if sharding is None:

@@ -26,10 +26,8 @@ def _tolerance(given: Any, arrays: tuple[Any, ...]) -> float:
 
 
 def check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
-    """Raises AssertionError if two trees differ by more than their narrower dtypes explain.
-
-    A tolerance is a number, or a dict from dtypes to numbers.
-    """
+    """Raises AssertionError if two trees differ by more than their narrower dtypes explain. A
+    tolerance is a number, or a dict from dtypes to numbers."""
     assert tree.structure(xs) == tree.structure(ys), err_msg
     for x, y in zip(tree.leaves(xs), tree.leaves(ys), strict=True):
         pair = (np.asarray(x), np.asarray(y))

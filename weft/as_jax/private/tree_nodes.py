@@ -26,7 +26,7 @@ def flatten_one_level(value: Any) -> tuple[Iterable[Any], Any]:
 
 @dataclasses.dataclass(frozen=True)
 class _Node:
-    """How values of one class are taken apart, a level deep, and put together again."""
+    """How values of a class are flattened one level deep, and rebuilt."""
 
     cls: type
 
@@ -46,7 +46,7 @@ class _Node:
 
 
 class _Nodes(Mapping[type, Any]):
-    """The classes that are nodes, and of each how it is taken apart."""
+    """The classes that are nodes, and how each is flattened."""
 
     def __getitem__(self, cls: type) -> _Node:
         if not self.__contains__(cls):

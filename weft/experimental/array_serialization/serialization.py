@@ -101,11 +101,10 @@ def is_remote_storage(tspec: dict[str, Any] | str) -> bool:
     )
 
 
-def _described(spec: Any, arr: Any) -> Any:
+def _describe(spec: Any, arr: Any) -> Any:
     """The description to create an array by."""
     spec = dict(spec)
-    driver = spec.get("driver", "zarr")
-    spec.setdefault("metadata", _metadata(arr, driver))
+    spec.setdefault("metadata", _metadata(arr, spec.get("driver", "zarr")))
     spec.setdefault("dtype", np.dtype(arr.dtype).name)
     return spec
 
@@ -118,7 +117,7 @@ async def async_serialize(arr_inp: Any, tensorstore_spec: Any, *_: Any, **__: An
         tensorstore_spec: The description of the store, as `get_tensorstore_spec` makes it.
         _, __: Further arguments of JAX's function, which have no meaning here.
     """
-    spec = _described(tensorstore_spec, arr_inp)
+    spec = _describe(tensorstore_spec, arr_inp)
     store = await tensorstore(_OPERATION).open(spec, create=True, open=True)
     await store.write(np.asarray(arr_inp))
 
@@ -160,7 +159,7 @@ def run_serialization(arrays: Sequence[Any], tensorstore_specs: Sequence[Any]) -
         arrays: The arrays to write.
         tensorstore_specs: The description of each array's store.
     """
-    pairs = [(x, _described(s, x)) for x, s in zip(arrays, tensorstore_specs, strict=True)]
+    pairs = [(x, _describe(s, x)) for x, s in zip(arrays, tensorstore_specs, strict=True)]
     opened = [tensorstore(_OPERATION).open(spec, create=True, open=True) for _, spec in pairs]
     writes = [
         store.result().write(np.asarray(x)) for store, (x, _) in zip(opened, pairs, strict=True)

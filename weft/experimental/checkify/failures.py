@@ -44,10 +44,8 @@ class JaxRuntimeError(WeftValueError):
 
 
 class CheckFailure(Exception):
-    """A check that failed, described; its class is the category of the check.
-
-    `where` is the line of the user's program.
-    """
+    """A check that failed, described; its class is the category of the check. `where` is the line
+    of the user's program."""
 
     where: str = ""
 
@@ -121,10 +119,8 @@ ErrorCategory = type[CheckFailure]
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """A place in a program that can fail: its category, what its message is made of, and where.
-
-    `structure` is the tree of the values that the message shows, `types` are their types.
-    """
+    """A place in a program that can fail: its category, the parts of its message, and its line.
+    `structure` is the tree of the values that the message shows, `types` are their types."""
 
     category: ErrorCategory
     details: tuple[Any, ...] = ()
@@ -292,8 +288,7 @@ class Error(Immutable):
         site = _sites[int(number)]
         if site is None:
             return None
-        values = self._form.failure([number, *rest]).slots[site.types]
-        return site.category.of(site, values)
+        return site.category.of(site, self._form.failure([number, *rest]).slots[site.types])
 
     def throw(self) -> None:
         """Raises JaxRuntimeError (a ValueError) where a check failed."""
@@ -305,7 +300,7 @@ class Error(Immutable):
 
     @property
     def failure(self) -> Failure:
-        """The values, for what checks again."""
+        """The values, for checks that run later."""
         return self._form.failure(self._leaves)
 
     def __repr__(self) -> str:
@@ -314,11 +309,7 @@ class Error(Immutable):
         return f"Error({self.get()})"
 
 
-def _unflatten(form: Form, leaves: Sequence[Any]) -> Error:
-    return Error(form, leaves)
-
-
-tree.register_node(Error, lambda error: (error._leaves, error._form), _unflatten)
+tree.register_node(Error, lambda error: (error._leaves, error._form), Error)
 
 init_error = Error()
 

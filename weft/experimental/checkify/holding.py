@@ -73,7 +73,7 @@ def joined_body(
     checked: Jaxpr, own: Form, form: Form, num_consts: int, after: Callable[..., Failure] | None
 ) -> Jaxpr:
     """A loop's body that carries the first failure, in the given form, before the other carried
-    values. `after` returns the failure of what follows the body, given its results."""
+    values. `after` returns the failure of the code after the body, given its results."""
     k = len(form.leaf_types())
 
     def function(*values: Any) -> list[Any]:
@@ -123,8 +123,7 @@ def check_while(trace: CheckTrace, args: Values, params: Params) -> list[Any]:
 
     def made() -> tuple[Jaxpr, Jaxpr]:
         def again(consts: Values, carried: Values) -> Failure:
-            outs = eval_jaxpr(checked_condition, (), *consts[:n], *carried)
-            return cond_form.failure(outs[:c])
+            return cond_form.failure(eval_jaxpr(checked_condition, (), *consts[:n], *carried)[:c])
 
         # The condition is evaluated once more where it can fail, after the body.
         used = n if cond_form else 0
@@ -139,8 +138,7 @@ def check_while(trace: CheckTrace, args: Values, params: Params) -> list[Any]:
         types[n:n] = form.leaf_types()
         return rebuild(goes_on, types, condition.name, "checkify"), joined
 
-    key = ("checkify", trace.categories, condition, n, m)
-    new_condition, new_body = body.memoize(key, made)
+    new_condition, new_body = body.memoize(("checkify", trace.categories, condition, n, m), made)
     if cond_form:
         consts = [*cond_consts, *consts]
     outs = bind_while(new_condition, new_body, cond_consts, consts, [*start, *carry])
@@ -158,11 +156,9 @@ def with_inputs(jaxpr: Jaxpr, types: Sequence[Any]) -> Jaxpr:
 
 class CheckedRule(Rule):
     """The rule of a custom derivative whose function returns its failure before its results.
-
     `failed` computes that failure alone, from all operands; it has no derivative. The user's checks
     in the rule itself are noted where they stand in the function too, as when it calls that. Other
-    checks are not made in it: they would compare tangents, which is not linear.
-    """
+    checks are not made in it: they would compare tangents, which is not linear."""
 
     def __init__(self, rule: Rule, categories: Categories, failed: Callable[..., Failure]) -> None:
         super().__init__(rule.name)
@@ -170,12 +166,12 @@ class CheckedRule(Rule):
         self.categories = categories & {FailedCheckError}
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
-        return self._checked(self.rule.jvp, primals, tangents)
+        return self._check_rule(self.rule.jvp, primals, tangents)
 
     def linearize(self, primals: Values, tangents: Values) -> Derived:
-        return self._checked(self.rule.linearize, primals, tangents)
+        return self._check_rule(self.rule.linearize, primals, tangents)
 
-    def _checked(self, derive: Callable[..., Derived], *args: Values) -> Derived:
+    def _check_rule(self, derive: Callable[..., Derived], *args: Values) -> Derived:
         failure = self.failed(*args[0])
         found, (outs, tangents) = checked_run(self.categories, derive, args, self.name)
         form = failure.form
@@ -268,12 +264,6 @@ def check_shard_map(trace: CheckTrace, args: Values, params: Params) -> list[Any
     return outs[count:]
 
 
-def call_shard_map_function(
-    trace: CheckTrace, function: Callable[..., Any], args: Values, params: Params
-) -> list[Any]:
-    return check_shard_map(trace, args, params | {"function": function})
-
-
 applied_rules.update(
     {
         cond_p: check_cond,
@@ -284,7 +274,9 @@ applied_rules.update(
         shard_map_p: check_shard_map,
     }
 )
-called_rules[shard_map_p] = call_shard_map_function
+called_rules[shard_map_p] = lambda trace, function, args, params: check_shard_map(
+    trace, args, params | {"function": function}
+)
 for _primitive in (custom_jvp_p, custom_vjp_p):
     applied_rules[_primitive] = partial(check_custom, _primitive)
     called_rules[_primitive] = partial(call_custom, _primitive)

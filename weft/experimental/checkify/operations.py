@@ -148,8 +148,8 @@ def columns(indices: Any) -> list[Any]:
 def record_outside(
     trace: CheckTrace, shape: tuple[int, ...], rows: Sequence[tuple[Any, int, int]]
 ) -> None:
-    """Notes the first position that is below 0 or beyond the last one, given positions, axis and
-    last position of each indexed dimension."""
+    """Records the first position outside [0, last], given positions, axis and last position of each
+    indexed dimension."""
     marks = [outside(position, last) for position, _, last in rows]
     every = marks[0]
     for mark in marks[1:]:

@@ -120,13 +120,13 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         fix = Fix("reduce", "reduce it with .all(), and compare numbers (x != 0)")
         raise WeftTypeError(message, operation=operation, wanted="bool[]", fix=fix)
     leaves, structure = tree.flatten((fmt_args, fmt_kwargs))
-    values = [_shown(operation, leaf) for leaf in leaves]
+    values = [_message_value(operation, leaf) for leaf in leaves]
     where = sources.describe(sources.here())
     site = Site(FailedCheckError, (msg,), structure, slot_types(values), where)
     bind_check(at_site(site, bitwise_not(pred), values), debug)
 
 
-def _shown(operation: str, leaf: Any) -> Any:
+def _message_value(operation: str, leaf: Any) -> Any:
     """A value that a message shows."""
     try:
         value = user_value(leaf)

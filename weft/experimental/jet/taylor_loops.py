@@ -164,9 +164,8 @@ def repeated(
         types = program.in_types
         own, rest, tail = types[:m], types[m : m + b], types[m + b :]
         ordered = [*own, *tail[:a], *rest, *tail[a:]]
-        more = [*condition.in_types, *tail[a:]]
         return (
-            rebuild(goes_on, more, condition.name, "jet"),
+            rebuild(goes_on, [*condition.in_types, *tail[a:]], condition.name, "jet"),
             rebuild(step, ordered, body.name, "jet"),
         )
 

@@ -104,7 +104,7 @@ def jet2(fun: Callable[..., Any], primals: Any, series: Any, **more: Any) -> tup
 
 
 def _derivatives(x: Any, terms: Any, factors: Sequence[int]) -> list[Any]:
-    """The derivatives of a result; zeros of its own dtype for one that is not a floating number."""
+    """The derivatives of a result; zeros of its dtype if it is not floating."""
     if type_of(x).dtype not in dtypes.INEXACT:
         return [zeros(type_of(x)) for _ in factors]
     pairs = zip(factors, instantiated(terms, x), strict=True)

@@ -106,8 +106,7 @@ def linear(
         outs = primitive.bind(*primals, **params)
     if not primitive.multiple_results:
         return outs, found
-    places = range(len(outs))
-    return outs, [[None if own is None else own[i] for own in found] for i in places]
+    return outs, [[None if own is None else own[i] for own in found] for i in range(len(outs))]
 
 
 def bilinear(
@@ -248,10 +247,6 @@ def whole_power(
     return y, quotient(trace, div_p, [one, total[0]], [[None] * trace.order, total[1:]], {})[1]
 
 
-def square_series(y: Any, xs: list[Any]) -> list[Any]:
-    return product(xs, xs)[1:]
-
-
 rules_by_fact.update({"linear": linear, "bilinear": bilinear})
 series_rules.update(
     {
@@ -267,6 +262,6 @@ series_rules.update(
         sin_p: of_one(circular(0, (sin, cos), -1)),
         sinh_p: of_one(circular(0, (sinh, cosh), 1)),
         sqrt_p: of_one(root_series),
-        square_p: of_one(square_series),
+        square_p: of_one(lambda y, xs: product(xs, xs)[1:]),
     }
 )

@@ -111,8 +111,7 @@ class JetTrace(Trace):
         with using_trace(self.parent):
             if rule is derived:
                 return self.later(primitive, primals, args, params)
-            terms = [self.terms(x) for x in args]
-            outs, found = rule(self, primitive, primals, terms, params)
+            outs, found = rule(self, primitive, primals, [self.terms(x) for x in args], params)
         if primitive.multiple_results:
             return [self.box(x, own) for x, own in zip(outs, found, strict=True)]
         return self.box(outs, found)
@@ -122,7 +121,7 @@ class JetTrace(Trace):
     def later(
         self, primitive: Primitive, primals: Values, args: Sequence[Any], params: Params
     ) -> Any:
-        """The results of a primitive whose coefficients are derived on demand."""
+        """The results of a primitive with coefficients that are derived on demand."""
         found: list[list[Coefficients]] = []
 
         def coefficients(place: int) -> Coefficients:
@@ -175,14 +174,13 @@ def scaled(number: float, x: Any) -> Any:
 
 
 def instantiated(terms: Coefficients, primal: Any) -> list[Any]:
-    """The coefficients, with arrays of zeros for those that are None."""
+    """The coefficients, with zeros for None."""
     of = type_of(primal).tangent()
     return [zeros(of) if term is None else term for term in terms]
 
 
 def rule_of(primitive: Primitive) -> Callable[..., Any]:
-    """The rule of a primitive: its own, or that of a fact; otherwise the coefficients are derived
-    from its jvp rule."""
+    """The rule of a primitive: its own, or that of a fact, or one derived from its jvp rule."""
     if primitive in series_rules:
         return series_rules[primitive]
     facts = primitive.facts
@@ -240,11 +238,9 @@ def jet_flat(
 def jet_program(
     jaxpr: Jaxpr, active: tuple[bool, ...], order: int, wanted: tuple[bool, ...] | None = None
 ) -> tuple[Jaxpr, tuple[bool, ...]]:
-    """The jaxpr of polynomials, and which results have coefficients; cached on the jaxpr.
-
-    It takes the inputs, then all coefficients of each one marked `active`; it computes the results,
-    then all coefficients of each one that has some, or is marked in `wanted`.
-    """
+    """The jaxpr of polynomials, and which results have coefficients; cached on the jaxpr. It takes
+    the inputs, then all coefficients of each `active` one; it computes the results, then all
+    coefficients of each one that has some or is `wanted`."""
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:
         marks: tuple[bool, ...] = ()

@@ -17,9 +17,9 @@ from weft.refs import index as indexing
 from weft.refs.views import RefView
 
 
-def _overhanging(ref: Any, idx: Any) -> list[tuple[int, int, int]] | None:
-    """What is added to an array so that a slice may begin at any of its elements; None if no
-    slice begins at a traced number."""
+def _slice_padding(ref: Any, idx: Any) -> list[tuple[int, int, int]] | None:
+    """Padding that lets a slice begin at any element; None if no slice begins at a traced
+    number."""
     found = indexing.windows(idx, ref.shape)[0]
     if not found:
         return None
@@ -27,8 +27,8 @@ def _overhanging(ref: Any, idx: Any) -> list[tuple[int, int, int]] | None:
     return [(0, extents.get(dim, 0), 0) for dim in range(ref.ndim)]
 
 
-def _resolved(ref: Any, idx: Any) -> tuple[Any, Any]:
-    """The reference and the index where a part that is described by two of these lies."""
+def _resolve(ref: Any, idx: Any) -> tuple[Any, Any]:
+    """The reference and the composed index of a part of a part."""
     whole = idx is None or idx is Ellipsis
     if whole and isinstance(ref, RefView):
         return ref.base, ref.index
@@ -36,17 +36,17 @@ def _resolved(ref: Any, idx: Any) -> tuple[Any, Any]:
 
 
 def _read(ref: Any, idx: Any) -> Any:
-    ref, idx = _resolved(ref, idx)
-    widths = _overhanging(ref, idx)
+    ref, idx = _resolve(ref, idx)
+    widths = _slice_padding(ref, idx)
     if widths is None:
         return ref[idx]
     return indexing.read(pad(ref[...], unwritten(ref.dtype), widths), idx)
 
 
 def _exchange(ref: Any, idx: Any, change: Callable[[Any], Any]) -> Any:
-    """Writes what `change` makes of the part at an index, and returns what it was."""
-    ref, idx = _resolved(ref, idx)
-    widths = _overhanging(ref, idx)
+    """Replaces the part at an index by `change` of it, and returns the old one."""
+    ref, idx = _resolve(ref, idx)
+    widths = _slice_padding(ref, idx)
     if widths is None:
         before = ref[idx]
         ref[idx] = change(before)
@@ -167,11 +167,11 @@ def copy(src: Any, dst: Any, add: bool = False) -> None:
 # ---- several kernels at once: in an interpreted kernel, one after the other ----------------------
 
 
-def _gathered(
+def _combine_repeated(
     ref: Any, idx: Any, val: Any, mask: Any, method: str, neutral: Callable[[Any], Any]
 ) -> Any:
-    """Combines values with the part of a reference, also where an index names one place twice."""
-    ref, idx = _resolved(ref, idx)
+    """Combines values with the part of a reference; an index may name a place twice."""
+    ref, idx = _resolve(ref, idx)
     before = _read(ref, idx)
     val = _like(val, before)
     if mask is not None:
@@ -180,7 +180,7 @@ def _gathered(
     return before
 
 
-def _combined(ref: Any, idx: Any, val: Any, mask: Any, combine: Callable[[Any, Any], Any]) -> Any:
+def _combine(ref: Any, idx: Any, val: Any, mask: Any, combine: Callable[[Any, Any], Any]) -> Any:
     def change(before: Any) -> Any:
         after = combine(before, _like(val, before))
         return after if mask is None else jnp.where(mask, after, before)
@@ -194,10 +194,6 @@ def _extreme(name: str) -> Callable[[Any], Any]:
         return np.array(getattr(kind(dtype), name)).astype(dtype)[()]
 
     return of
-
-
-def _zero(dtype: Any) -> Any:
-    return np.zeros((), dtype)[()]
 
 
 _least, _greatest = _extreme("min"), _extreme("max")
@@ -214,43 +210,45 @@ def atomic_add(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
     >>> x[...]
     Array([0., 5.], dtype=float32)
     """
-    return _gathered(x_ref_or_view, idx, val, mask, "add", _zero)
+    return _combine_repeated(
+        x_ref_or_view, idx, val, mask, "add", lambda dtype: np.zeros((), dtype)[()]
+    )
 
 
 @api_boundary
 def atomic_max(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
     """Puts the maximum into the part of a reference at an index, and returns what it was."""
-    return _gathered(x_ref_or_view, idx, val, mask, "max", _least)
+    return _combine_repeated(x_ref_or_view, idx, val, mask, "max", _least)
 
 
 @api_boundary
 def atomic_min(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
     """Puts the minimum into the part of a reference at an index, and returns what it was."""
-    return _gathered(x_ref_or_view, idx, val, mask, "min", _greatest)
+    return _combine_repeated(x_ref_or_view, idx, val, mask, "min", _greatest)
 
 
 @api_boundary
 def atomic_and(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
     """Puts `old & val` into the part of a reference at an index, and returns what it was."""
-    return _combined(x_ref_or_view, idx, val, mask, jnp.bitwise_and)
+    return _combine(x_ref_or_view, idx, val, mask, jnp.bitwise_and)
 
 
 @api_boundary
 def atomic_or(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
     """Puts `old | val` into the part of a reference at an index, and returns what it was."""
-    return _combined(x_ref_or_view, idx, val, mask, jnp.bitwise_or)
+    return _combine(x_ref_or_view, idx, val, mask, jnp.bitwise_or)
 
 
 @api_boundary
 def atomic_xor(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
     """Puts `old ^ val` into the part of a reference at an index, and returns what it was."""
-    return _combined(x_ref_or_view, idx, val, mask, jnp.bitwise_xor)
+    return _combine(x_ref_or_view, idx, val, mask, jnp.bitwise_xor)
 
 
 @api_boundary
 def atomic_xchg(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
     """Writes the part of a reference at an index, and returns what it was."""
-    return _combined(x_ref_or_view, idx, val, mask, lambda _, new: new)
+    return _combine(x_ref_or_view, idx, val, mask, lambda _, new: new)
 
 
 @api_boundary

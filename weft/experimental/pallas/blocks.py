@@ -105,7 +105,7 @@ class Operand:
 
     @functools.cached_property
     def _padding(self) -> tuple[tuple[int, int], ...]:
-        """What is added before and behind each dimension, so that every block has its length."""
+        """Padding before and after each dimension that makes all blocks full."""
         found = []
         for n, dim, length in zip(self.type.shape, self.dims, self.lengths, strict=True):
             low, high = dim.padding if isinstance(dim, Element) else (0, 0)
@@ -113,7 +113,7 @@ class Operand:
         return tuple(found)
 
     @functools.cached_property
-    def _padded(self) -> tuple[int, ...]:
+    def _padded_shape(self) -> tuple[int, ...]:
         pairs = zip(self.type.shape, self._padding, strict=True)
         return tuple(n + low + high for n, (low, high) in pairs)
 
@@ -123,14 +123,14 @@ class Operand:
 
     def padded(self, value: Any, fill: str) -> Any:
         """The array with what blocks at its edges have too much."""
-        if self._padded == self.type.shape:
+        if self._padded_shape == self.type.shape:
             return value
         widths = [(low, high, 0) for low, high in self._padding]
         return pad(value, unwritten(self.type.dtype, fill), widths)
 
     def without_padding(self, value: Any) -> Any:
         """The array without that."""
-        if self._padded == self.type.shape:
+        if self._padded_shape == self.type.shape:
             return value
         return pad(
             value, unwritten(self.type.dtype), [(-low, -high, 0) for low, high in self._padding]
@@ -138,7 +138,7 @@ class Operand:
 
     def starts(self, indices: Sequence[Any], scalars: Sequence[Any]) -> list[Any] | None:
         """Where the block begins, per dimension; None if it is the whole array."""
-        if self.lengths == self._padded:
+        if self.lengths == self._padded_shape:
             return None
         if self.index_map is None:
             return [0] * len(self.dims)
@@ -177,8 +177,7 @@ def operand(name: str, spec: BlockSpec, of: ArrayType, grid: Grid) -> Operand:
     dims = tuple(_dimension(name, entry) for entry in shape)
     if spec.index_map is None:
         return Operand(name, of, dims, None)
-    recorded = _recorded_index_map(name, spec.index_map, len(dims), grid)
-    return Operand(name, of, dims, recorded)
+    return Operand(name, of, dims, _trace_index_map(name, spec.index_map, len(dims), grid))
 
 
 def _dimension(name: str, entry: Any) -> Any:
@@ -199,9 +198,7 @@ def _dimension(name: str, entry: Any) -> Any:
     raise refusal(WeftTypeError, message, _OPERATION, described(entry), wanted, fix)
 
 
-def _recorded_index_map(
-    name: str, function: Callable[..., Any], rank: int, grid: Grid
-) -> ClosedJaxpr:
+def _trace_index_map(name: str, function: Callable[..., Any], rank: int, grid: Grid) -> ClosedJaxpr:
     what = f"the index map of {name}"
     count, more = len(grid.lengths), len(grid.scalar_tree.children())
     takes = f"{count} indices: those of the grid"

@@ -147,9 +147,9 @@ def _grid_spec(spec: GridSpec | None, parts: dict[str, Any]) -> GridSpec:
     return spec
 
 
-def _filling(interpret: Any) -> str:
-    """What stands in memory that nobody has written, for `unwritten`. Raises
-    WeftNotImplementedError for a way of interpreting that weft does not have."""
+def _fill_mode(interpret: Any) -> str:
+    """The value of unwritten memory, for `unwritten`. Raises WeftNotImplementedError for an unknown
+    way of interpreting."""
     if not isinstance(interpret, InterpretParams):
         return "least"
     plain = InterpretParams()
@@ -203,7 +203,7 @@ class _Call:
         return tree.unflatten(out_tree, plan.run(scalars, inputs, self.aliases))
 
     def _plan(self, args: tuple[Any, ...]) -> tuple[_Interpretation, list[Any], Any]:
-        fill = _filling(self.interpret)
+        fill = _fill_mode(self.interpret)
         lengths = _lengths(self.spec.grid)
         count = getattr(self.spec, "num_scalar_prefetch", 0)
         scalar_leaves, scalar_tree = tree.flatten(args[:count])
@@ -239,17 +239,17 @@ class _Call:
             *(item.ref_type for item in operands),
             *(RefType(type_of(value).update(varying=varying)) for value in scratch),
         ]
-        program, closed_over = self._recorded(lengths, refs, trees, split)
+        program, closed_over = self._trace_kernel(lengths, refs, trees, split)
         plan = _Interpretation(
             lengths, program, closed_over, len(scalar_leaves), len(leaves), operands, scratch, fill
         )
         return plan, values, out_tree
 
-    def _recorded(
+    def _trace_kernel(
         self, lengths: Sequence[Any], refs: list[Any], trees: Any, split: list[int]
     ) -> tuple[Jaxpr, list[Any]]:
-        """The kernel as a program of the indices, of the lengths that are arrays, and of
-        references; and the references and constants that it closes over."""
+        """The kernel as a program of the indices, of the traced lengths, and of references; and the
+        references and constants it closes over."""
         dynamic = [i for i, n in enumerate(lengths) if not isinstance(n, int)]
         what = f"the kernel {self.name}"
 
@@ -259,7 +259,7 @@ class _Call:
             sizes = list(lengths)
             for i in dynamic:
                 sizes[i] = rest.pop(0)
-            args, named = _joined(rest, trees, split)
+            args, named = _join_arguments(rest, trees, split)
             takes = f"{len(args)} references: operands, results, buffers"
             check_arguments(what, self.kernel, len(args), named, takes)
             with running_at(indices, sizes):
@@ -340,7 +340,7 @@ def _specs(argument: str, specs: Any, wanted: Any, what: str) -> list[BlockSpec]
     return leaves
 
 
-def _joined(
+def _join_arguments(
     refs: list[Any], trees: Sequence[Any], split: Sequence[int]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The positional and the named arguments of a kernel."""
@@ -379,7 +379,7 @@ class _Interpretation:
             for item, value in zip(self.operands, [*inputs, *outs], strict=True)
         ]
         arrays += self.scratch
-        changed = self._changed()
+        changed = self._written_numbers()
 
         def step(number: Any, carried: list[Any]) -> list[Any]:
             now = list(arrays)
@@ -422,7 +422,7 @@ class _Interpretation:
         dynamic = sum(not isinstance(n, int) for n in self.lengths)
         return len(self.closed_over) + len(self.lengths) + dynamic + self.scalars
 
-    def _changed(self) -> list[int]:
+    def _written_numbers(self) -> list[int]:
         """The numbers of the operands and buffers that the kernel writes."""
         first = self._first_ref()
         return [i - first for i in written_inputs(self.program) if i >= first]
@@ -448,7 +448,7 @@ class _Interpretation:
             *refs,
         )
         after = list(arrays)
-        for i in self._changed():
+        for i in self._written_numbers():
             value = contents(refs[i])
             after[i] = pairs[i][0].put(arrays[i], pairs[i][1], value) if i < count else value
         return after

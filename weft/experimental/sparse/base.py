@@ -116,7 +116,7 @@ class JAXSparse(abc.ABC):
         return self.shape[0]
 
     def _marks(self) -> str:
-        """The properties that `repr` shows beside shape and number of elements."""
+        """The properties that `repr` shows after shape and number of elements."""
         return ""
 
     def __repr__(self) -> str:
@@ -217,14 +217,14 @@ def map_over_batches(cls: type) -> None:
 
 
 def element_of(x: Any, axis: int) -> Any:
-    """A sparse array of whose buffers one element along a batch axis was taken."""
+    """A sparse array whose buffers lost a batch axis."""
     children, info = x.tree_flatten()
     shape = (*info.shape[:axis], *info.shape[axis + 1 :])
     return type(x).tree_unflatten(info._replace(shape=shape), children)
 
 
 def whole_of(x: Any, size: int, axis: int) -> Any:
-    """A sparse array whose buffers got a batch axis of a length."""
+    """A sparse array whose buffers gained a batch axis."""
     children, info = x.tree_flatten()
     if not 0 <= axis <= x.n_batch:
         raise unsupported("vmap", "the mapped axis of a sparse result is a batch dimension", axis)

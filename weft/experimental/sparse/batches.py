@@ -15,10 +15,8 @@ _POSITIONS = 2**31 - 1
 
 
 def over_batches(function: Callable[..., Any], n_batch: int, *arrays: Any) -> Any:
-    """`function(*arrays)` mapped over `n_batch` leading dimensions.
-
-    One of length 1 is repeated where that of another array is longer, without a copy.
-    """
+    """`function(*arrays)` mapped over `n_batch` leading dimensions. One of length 1 is repeated
+    where that of another array is longer, without a copy."""
     if n_batch == 0:
         return function(*arrays)
     lengths = [type_of(x).shape[0] for x in arrays]
@@ -29,7 +27,7 @@ def over_batches(function: Callable[..., Any], n_batch: int, *arrays: Any) -> An
 
 
 def with_batches(x: Any, batch: Sequence[int]) -> Any:
-    """A buffer whose leading dimensions of length 1 are repeated to those of `batch`."""
+    """A buffer with its leading dimensions of length 1 broadcast to `batch`."""
     shape = type_of(x).shape
     wanted = (*batch, *shape[len(batch) :])
     return x if shape == wanted else jnp.broadcast_to(x, wanted)
@@ -65,8 +63,8 @@ def sort_order(indices: Any, shape: Sequence[int]) -> Any:
 
 
 def positions(shape: Sequence[int], *rows: Any) -> list[Any]:
-    """For several lists of indices of one batch, numbers that compare as the indices do; equal ones
-    have equal numbers, padding the largest."""
+    """Numbers that compare as the indices of several lists of one batch do; padding gets the
+    largest."""
     if math.prod(shape) <= _POSITIONS:
         return [placed(x, shape) for x in rows]
     # More positions than 32-bit numbers: the elements are ranked among one another.

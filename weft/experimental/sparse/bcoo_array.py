@@ -32,17 +32,17 @@ class BCOOProperties(NamedTuple):
 
 
 def is_buffer(value: Any) -> bool:
-    """Whether a value is an array, and no mark that stands in the place of one in a tree."""
+    """Whether a value is an array, and not a marker in a tree."""
     return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def buffers_of(args: Sequence[Any]) -> list[Any]:
-    """The buffers as arrays; what is no array or list (a mark in a tree) stays as it is."""
+    """The buffers as arrays; markers in a tree stay as they are."""
     return [asarray(x) if isinstance(x, (list, tuple)) or is_numpy(x) else x for x in args]
 
 
 def is_numpy(value: Any) -> bool:
-    """Whether a value is an array of NumPy's."""
+    """Whether a value is a NumPy array."""
     return type(value).__module__ == "numpy" and hasattr(value, "__array__")
 
 

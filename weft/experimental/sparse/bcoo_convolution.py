@@ -57,12 +57,12 @@ def bcoo_conv_general_dilated(
     a, b = (bcoo_update_layout(x, n_batch=0, n_dense=0) for x in (a, b))
     length = shapes[0][2] + before + after - shapes[1][2] + 1
     dtype = preferred_element_type or jnp.result_type(a.data, b.data)
-    made: BCOO = _convolved(a, b, before=before, length=length, dtype=dtype)
+    made: BCOO = _convolve(a, b, before=before, length=length, dtype=dtype)
     return made
 
 
 @jit(inline=True, static_argnames=("before", "length", "dtype"))
-def _convolved(a: BCOO, b: BCOO, *, before: int, length: int, dtype: Any) -> BCOO:
+def _convolve(a: BCOO, b: BCOO, *, before: int, length: int, dtype: Any) -> BCOO:
     # out[k] = sum over i of signal[k + i - before] * kernel[i]
     place = (a.indices[:, None, 2] + before - b.indices[None, :, 2]).reshape(a.nse * b.nse)
     outside = (padded(a.indices, a.shape)[:, None] | padded(b.indices, b.shape)).reshape(-1)

@@ -130,16 +130,14 @@ def _multiply(kept: BCOO, other: BCOO, *, shape: tuple[int, ...]) -> BCOO:
 
 
 def bcoo_spdot_general(lhs: BCOO, rhs: BCOO, *, dims: Any, preferred: Any = None) -> BCOO:
-    """The product of two BCOOs as a BCOO; `dims` are `DotDimensions`.
-
-    Stored are as many elements as pairs can meet, or all of the result if that is less. Called
-    eagerly on large operands: as many as do meet, rounded up.
-    """
+    """The product of two BCOOs as a BCOO; `dims` are `DotDimensions`. Stored are as many elements
+    as pairs can meet, or all of the result if that is less. Called eagerly on large operands: as
+    many as do meet, rounded up."""
     dtype = preferred or jnp.result_type(lhs.data, rhs.data)
     batched = all(d < lhs.n_batch for d in dims.lhs_batch)
     batched = batched and all(d < rhs.n_batch for d in dims.rhs_batch)
-    lhs = _arranged(lhs, dims.lhs_batch, dims.lhs_contract, batched)
-    rhs = _arranged(rhs, dims.rhs_batch, dims.rhs_contract, batched)
+    lhs = _arrange(lhs, dims.lhs_batch, dims.lhs_contract, batched)
+    rhs = _arrange(rhs, dims.rhs_batch, dims.rhs_contract, batched)
     n = len(dims.lhs_batch) if batched else 0
     shared = len(dims.lhs_batch) - n
     match = shared + len(dims.lhs_contract)
@@ -160,9 +158,9 @@ def bcoo_spdot_general(lhs: BCOO, rhs: BCOO, *, dims: Any, preferred: Any = None
     return made
 
 
-def _arranged(mat: BCOO, batch: Sequence[int], contract: Sequence[int], batched: bool) -> BCOO:
-    """A BCOO whose dimensions are the batch ones, the contracted ones, and then the free ones, all
-    sparse but for the batch ones where `batched`."""
+def _arrange(mat: BCOO, batch: Sequence[int], contract: Sequence[int], batched: bool) -> BCOO:
+    """A BCOO with the batch dimensions first, then the contracted and the free ones, which are
+    sparse; the batch ones too unless `batched`."""
     free = [i for i in range(mat.ndim) if i not in batch and i not in contract]
     if not batched:
         mat = bcoo_update_layout(mat, n_batch=0, n_dense=0)
@@ -172,8 +170,7 @@ def _arranged(mat: BCOO, batch: Sequence[int], contract: Sequence[int], batched:
     moved = bcoo_transpose(mat, permutation=(*batch, *others, *rest))
     moved = bcoo_update_layout(moved, n_batch=len(batch), n_dense=0)
     now = [*batch, *others, *rest]
-    order = [now.index(i) for i in (*batch, *contract, *free)]
-    return bcoo_transpose(moved, permutation=order)
+    return bcoo_transpose(moved, permutation=[now.index(i) for i in (*batch, *contract, *free)])
 
 
 def _ranges(lhs: BCOO, rhs: BCOO, match: int, left: Any, right: Any) -> tuple[Any, Any, Any]:

@@ -196,7 +196,7 @@ def _blocks(
     data: Any, rows: Any, in_data: dict[int, int], rest: list[int], shared: list[int],
     contract: list[int], row: int | None, precision: Any, dtype: Any,
 ) -> Any:  # fmt: skip
-    """For each element its dense block times its row (or the whole array, where `row` is None):
+    """The dense block of each element times its row (or the whole array, where `row` is None): the
     dimensions are the element, then shared, free and the row's free ones."""
     offset = 0 if row is None else 1
     per_element = () if row is None else (0,)
@@ -234,12 +234,12 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     operation = "bcoo_dot_general_sampled"
     A, B, indices = jnp.asarray(A), jnp.asarray(B), jnp.asarray(indices)
     dims = dot_dimensions(operation, A, B, dimension_numbers)
-    data: Array = _sampled(A, B, indices, dims=dims)
+    data: Array = _sample_product(A, B, indices, dims=dims)
     return data
 
 
 @jit(inline=True, static_argnames=("dims",))
-def _sampled(A: Any, B: Any, indices: Any, *, dims: DotDimensions) -> Any:
+def _sample_product(A: Any, B: Any, indices: Any, *, dims: DotDimensions) -> Any:
     a_free = [i for i in range(type_of(A).ndim) if i not in (*dims.lhs_contract, *dims.lhs_batch)]
     b_free = [i for i in range(type_of(B).ndim) if i not in (*dims.rhs_contract, *dims.rhs_batch)]
     # For each dimension of the product the one of A and the one of B that it comes from.
@@ -335,8 +335,7 @@ def _multiply_dense(mat: BCOO, v: Any) -> Any:
     full = (1,) * (mat.ndim - len(shape)) + shape
     v = v.reshape(full)
     long = [i for i in range(n, edge) if full[i] != 1]
-    short = tuple(i for i in range(n, edge) if full[i] == 1)
-    v = jnp.squeeze(v, short)
+    v = jnp.squeeze(v, tuple(i for i in range(n, edge) if full[i] == 1))
     lengths = tuple(full[i] for i in long)
     at = [i - n for i in long]
 

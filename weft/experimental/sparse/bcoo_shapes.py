@@ -134,8 +134,8 @@ def bcoo_reshape(
 def _split_alike(
     sizes: tuple[int, ...], wanted: Sequence[int], outer: tuple[int, int]
 ) -> tuple[int, int] | None:
-    """Where batch and sparse dimensions of a new shape end, as near as may be to where those of
-    the old one do; None if there is no such division."""
+    """The ends of batch and sparse dimensions of a new shape, as near as possible to those of the
+    old one; None if there is no such division."""
     products = list(itertools.accumulate(sizes, operator.mul, initial=1))
     batch = [i for i, p in enumerate(products) if p == wanted[0]] if outer[0] else [0]
     ndim = len(sizes)
@@ -415,17 +415,17 @@ def _slice(
             columns.append(offset // cut.step)
             if cut.step != 1:
                 inside = inside & (offset % cut.step == 0)
-        return _kept(data, jnp.stack(columns, -1), inside, shape[n:edge], mat.unique_indices)
+        return _pad_outside(data, jnp.stack(columns, -1), inside, shape[n:edge], mat.unique_indices)
 
     return BCOO(over_batches(one, n, data, indices), shape=shape,
                 unique_indices=mat.unique_indices)  # fmt: skip
 
 
-def _kept(
+def _pad_outside(
     data: Any, indices: Any, inside: Any, shape: tuple[int, ...], unique: bool
 ) -> tuple[Any, Any]:
-    """Elements of one batch with those outside as padding; fewer where the shape is small and
-    indices are unique."""
+    """Elements of one batch with outside ones as padding; fewer if the shape is small and indices
+    are unique."""
     indices = jnp.where(inside[:, None], indices, place_in(indices, shape))
     nse, size = type_of(indices).shape[0], math.prod(shape)
     if not unique or size >= nse:
@@ -487,7 +487,7 @@ def _dynamic_slice(mat: BCOO, starts: Sequence[Any], *, sizes: tuple[int, ...]) 
             offset = indices[:, i] - clipped[d].astype(type_of(indices).dtype)
             inside = inside & (offset >= 0) & (offset < sizes[d])
             columns.append(offset)
-        return _kept(data, jnp.stack(columns, -1), inside, sizes[n:edge], mat.unique_indices)
+        return _pad_outside(data, jnp.stack(columns, -1), inside, sizes[n:edge], mat.unique_indices)
 
     if sizes[n:edge] != sparse_shape(mat):
         data, indices = over_batches(one, n, data, indices)
@@ -515,8 +515,7 @@ def _take(mat: BCOO, rows: Any) -> BCOO:
         )
         return BCOO((data, indices), shape=shape, indices_sorted=mat.indices_sorted,
                     unique_indices=mat.unique_indices)  # fmt: skip
-    whole = bcoo_update_layout(mat, n_batch=1, on_inefficient=None)
-    return _take(whole, rows)
+    return _take(bcoo_update_layout(mat, n_batch=1, on_inefficient=None), rows)
 
 
 def bcoo_gather(
@@ -599,11 +598,10 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
 def _concatenate(operands: Sequence[BCOO], *, dim: int, dtype: Any) -> BCOO:
     first = operands[0]
     n = first.n_batch
-    total = sum(x.shape[dim] for x in operands)
-    shape = (*first.shape[:dim], total, *first.shape[dim + 1 :])
+    shape = (*first.shape[:dim], sum(x.shape[dim] for x in operands), *first.shape[dim + 1 :])
     if dim < n:
         nse = max(x.nse for x in operands)
-        parts = [_lengthened(x, nse) for x in operands]
+        parts = [_lengthen(x, nse) for x in operands]
         data = jnp.concatenate([d.astype(dtype) for d, _ in parts], dim)
         return BCOO((data, jnp.concatenate([i for _, i in parts], dim)), shape=shape)
     batch = first.shape[:n]
@@ -623,7 +621,7 @@ def _concatenate(operands: Sequence[BCOO], *, dim: int, dtype: Any) -> BCOO:
                 unique_indices=unique)  # fmt: skip
 
 
-def _lengthened(mat: BCOO, nse: int) -> tuple[Any, Any]:
+def _lengthen(mat: BCOO, nse: int) -> tuple[Any, Any]:
     """Full buffers with `nse` elements, the last of them padding."""
     data, indices, n = stored_data(mat), stored_indices(mat), mat.n_batch
     more = nse - mat.nse
@@ -670,13 +668,12 @@ def _reduce_sum(mat: BCOO, *, axes: tuple[int, ...]) -> BCOO:
             data = jnp.where(mask, jnp.zeros_like(data), data)
     if batch:
         data, indices = with_batches(data, mat.shape[:n]), with_batches(indices, mat.shape[:n])
-        data, indices = _batches_joined(data, batch, n), _batches_joined(indices, batch, n)
-    shape = tuple(m for d, m in enumerate(mat.shape) if d not in axes)
-    return BCOO((data, indices), shape=shape)
+        data, indices = _join_batches(data, batch, n), _join_batches(indices, batch, n)
+    return BCOO((data, indices), shape=tuple(m for d, m in enumerate(mat.shape) if d not in axes))
 
 
-def _batches_joined(x: Any, batch: Sequence[int], n: int) -> Any:
-    """A buffer in which the elements of some batch dimensions stand in one list."""
+def _join_batches(x: Any, batch: Sequence[int], n: int) -> Any:
+    """A buffer with the elements of some batch dimensions in one list."""
     rest = [d for d in range(n) if d not in batch]
     shape = type_of(x).shape
     x = jnp.transpose(x, (*rest, *batch, *range(n, len(shape))))

@@ -65,8 +65,7 @@ def _todense(mat: BCOO) -> Any:
     def one(data: Any, indices: Any) -> Any:
         return accumulated(data, indices, shape, mat.indices_sorted, mat.unique_indices)
 
-    dense = over_batches(one, n_batch, mat.data, mat.indices)
-    return with_batches(dense, mat.shape[:n_batch])
+    return with_batches(over_batches(one, n_batch, mat.data, mat.indices), mat.shape[:n_batch])
 
 
 def accumulated(
@@ -110,13 +109,11 @@ def bcoo_fromdense(
         mat, nse=int(nse), n_batch=int(n_batch), n_dense=int(n_dense),
         index_dtype=np.dtype(index_dtype),
     )  # fmt: skip
-    shape = type_of(mat).shape
-    return BCOO((data, indices), shape=shape, indices_sorted=True, unique_indices=True)
+    return BCOO((data, indices), shape=type_of(mat).shape, indices_sorted=True, unique_indices=True)
 
 
 def known_count(operation: str, count: Any) -> int:
-    """A number of elements that was computed. Under a transformation the error of `int()` says
-    that `nse` is to be given."""
+    """A computed number of elements. Under a transformation the error of `int()` asks for `nse`."""
     try:
         return int(count)
     except TypeError as error:
@@ -133,7 +130,7 @@ def _check_dimensions(operation: str, ndim: int, n_batch: int, n_dense: int) -> 
         raise refusal(WeftValueError, message, operation, got, wanted)
 
 
-def _stored(mat: Any, n_dense: int) -> Any:
+def _is_nonzero(mat: Any, n_dense: int) -> Any:
     """Which elements (or dense blocks) are not zero."""
     ndim = type_of(mat).ndim
     return jnp.any(mat != 0, tuple(range(ndim - n_dense, ndim)))
@@ -142,7 +139,7 @@ def _stored(mat: Any, n_dense: int) -> Any:
 @jit(inline=True, static_argnames=("n_batch", "n_dense"))
 def count_stored(mat: Any, *, n_batch: int, n_dense: int) -> Any:
     """The number of nonzero elements of the fullest batch."""
-    mask = _stored(mat, n_dense)
+    mask = _is_nonzero(mat, n_dense)
     counts = jnp.sum(mask, tuple(range(n_batch, type_of(mask).ndim)), dtype="int32")
     return jnp.max(counts, initial=0)
 
@@ -163,7 +160,7 @@ def _fromdense(
         where = jnp.stack([c.astype(index_dtype) for c in columns], -1)
         return jnp.where((found < size)[:, None], where, place_in(where, sparse))
 
-    indices = over_batches(one, n_batch, _stored(mat, n_dense))
+    indices = over_batches(one, n_batch, _is_nonzero(mat, n_dense))
     return over_batches(lambda m, i: extracted(m, i, sparse), n_batch, mat, indices), indices
 
 
@@ -277,16 +274,16 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     check_operand("bcoo_sum_duplicates", mat)
     if mat.indices_sorted and mat.unique_indices and nse in (None, mat.nse):
         return mat
-    return _summed("bcoo_sum_duplicates", mat, nse, remove_zeros=False)
+    return _sum_duplicates("bcoo_sum_duplicates", mat, nse, remove_zeros=False)
 
 
 def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
     """`bcoo_sum_duplicates` of the elements that are not zero."""
     check_operand("bcoo_eliminate_zeros", mat)
-    return _summed("bcoo_eliminate_zeros", mat, nse, remove_zeros=True)
+    return _sum_duplicates("bcoo_eliminate_zeros", mat, nse, remove_zeros=True)
 
 
-def _summed(operation: str, mat: BCOO, nse: int | None, remove_zeros: bool) -> BCOO:
+def _sum_duplicates(operation: str, mat: BCOO, nse: int | None, remove_zeros: bool) -> BCOO:
     if nse is None:
         count = _count_unique(mat, remove_zeros=remove_zeros)
         try:
@@ -299,7 +296,7 @@ def _summed(operation: str, mat: BCOO, nse: int | None, remove_zeros: bool) -> B
     return made
 
 
-def _sorted_for_sums(mat: BCOO, remove_zeros: bool) -> tuple[Any, Any, Any]:
+def _sort_for_sums(mat: BCOO, remove_zeros: bool) -> tuple[Any, Any, Any]:
     """Data and indices in order, and which elements are the first of their index."""
     shape, n_batch = sparse_shape(mat), mat.n_batch
     if remove_zeros:
@@ -316,7 +313,7 @@ def _zeros_as_padding(mat: BCOO) -> BCOO:
     shape = sparse_shape(mat)
 
     def one(data: Any, indices: Any) -> Any:
-        zero = ~_stored(data, mat.n_dense)
+        zero = ~_is_nonzero(data, mat.n_dense)
         return jnp.where(zero[:, None], place_in(indices, shape), indices)
 
     indices = over_batches(one, mat.n_batch, mat.data, mat.indices)
@@ -325,14 +322,14 @@ def _zeros_as_padding(mat: BCOO) -> BCOO:
 
 @jit(inline=True, static_argnames=("remove_zeros",))
 def _count_unique(mat: BCOO, *, remove_zeros: bool) -> Any:
-    _, _, first = _sorted_for_sums(mat, remove_zeros)
+    _, _, first = _sort_for_sums(mat, remove_zeros)
     return jnp.max(jnp.sum(first, -1, dtype="int32"), initial=0)
 
 
 @jit(inline=True, static_argnames=("nse", "remove_zeros"))
 def _sum(mat: BCOO, *, nse: int, remove_zeros: bool) -> BCOO:
     shape = sparse_shape(mat)
-    data, indices, first = _sorted_for_sums(mat, remove_zeros)
+    data, indices, first = _sort_for_sums(mat, remove_zeros)
 
     def place(i: Any, new: Any) -> Any:
         """The number of each element's index among the different ones; padding has none."""
@@ -439,7 +436,7 @@ def _dense_to_sparse(mat: BCOO, count: int) -> BCOO:
 
 
 def _batch_to_sparse(mat: BCOO, count: int) -> BCOO:
-    """The last `count` batch dimensions become sparse: their elements stand in one list."""
+    """Makes the last `count` batch dimensions sparse: joins their lists of elements."""
     left = mat.n_batch - count
     batch = mat.shape[left : mat.n_batch]
     data = with_batches(mat.data, mat.shape[: mat.n_batch])
@@ -460,7 +457,7 @@ def _batch_to_sparse(mat: BCOO, count: int) -> BCOO:
 
 
 def _sparse_to_dense(mat: BCOO, count: int) -> BCOO:
-    """The last `count` sparse dimensions become dense: each element stands in a block of zeros."""
+    """Makes the last `count` sparse dimensions dense: puts each element into a block of zeros."""
     left = mat.n_sparse - count
     start = mat.n_batch + left
     block = mat.shape[start : start + count]
@@ -468,16 +465,15 @@ def _sparse_to_dense(mat: BCOO, count: int) -> BCOO:
     def one(data: Any, indices: Any) -> tuple[Any, Any]:
         columns = [jnp.arange(mat.nse), *(indices[:, left + i] for i in range(count))]
         kind = type_of(data)
-        blocks = jnp.zeros((mat.nse, *block, *kind.shape[1:]), kind.dtype)
-        put = blocks.at[tuple(columns)].set
+        put = jnp.zeros((mat.nse, *block, *kind.shape[1:]), kind.dtype).at[tuple(columns)].set
         return put(data, mode="drop", wrap_negative_indices=False), indices[:, :left]
 
     return BCOO(over_batches(one, mat.n_batch, mat.data, mat.indices), shape=mat.shape)
 
 
 def _sparse_to_batch(mat: BCOO, count: int) -> BCOO:
-    """The first `count` sparse dimensions become batches, each with all elements, of which those
-    of other batches are padding (without sparse dimensions left: zero)."""
+    """Makes the first `count` sparse dimensions batches that each hold all elements, with those of
+    other batches as padding (zero without sparse dimensions)."""
     batch = mat.shape[mat.n_batch : mat.n_batch + count]
     rest = sparse_shape(mat)[count:]
 
@@ -493,8 +489,7 @@ def _sparse_to_batch(mat: BCOO, count: int) -> BCOO:
         empty = jnp.zeros((*[1] * count, mat.nse, 0), type_of(indices).dtype)
         return values.reshape(*batch, *type_of(data).shape), empty
 
-    made = over_batches(one, mat.n_batch, mat.data, mat.indices)
-    return BCOO(made, shape=mat.shape)
+    return BCOO(over_batches(one, mat.n_batch, mat.data, mat.indices), shape=mat.shape)
 
 
 def stored_data(mat: BCOO) -> Any:
@@ -517,8 +512,7 @@ def bcoo_from_scipy(mat: Any, index_dtype: Any, n_batch: int, n_dense: int) -> B
         raise unsupported("from_scipy_sparse", what, f"n_batch={n_batch}, n_dense={n_dense}")
     mat = mat.tocoo()
     indices = np.column_stack((mat.row, mat.col)).astype(index_dtype or "int32")
-    data = jnp.asarray(mat.data)
-    return BCOO((data, jnp.asarray(indices)), shape=mat.shape)
+    return BCOO((jnp.asarray(mat.data), jnp.asarray(indices)), shape=mat.shape)
 
 
 def bcoo_empty(

@@ -60,10 +60,8 @@ def _to_bcoo(mat: BCSR) -> BCOO:
 
 
 def bcsr_from_bcoo(arr: BCOO) -> BCSR:
-    """The BCSR of a BCOO with two sparse dimensions.
-
-    Raises WeftNotImplementedError for other numbers of them.
-    """
+    """The BCSR of a BCOO with two sparse dimensions. Raises WeftNotImplementedError for other
+    numbers of them."""
     if not isinstance(arr, BCOO) or arr.n_sparse != 2:
         what = "a BCSR is made of a BCOO with two sparse dimensions"
         raise unsupported("from_bcoo", what, repr(arr)[:100])
@@ -210,8 +208,7 @@ def bcsr_from_scipy(mat: Any, index_dtype: Any, n_batch: int, n_dense: int) -> B
         raise unsupported("from_scipy_sparse", what, f"n_batch={n_batch}, n_dense={n_dense}")
     mat = mat.tocsr()
     integers = [np.asarray(x).astype(index_dtype or "int32") for x in (mat.indices, mat.indptr)]
-    buffers = [jnp.asarray(x) for x in (mat.data, *integers)]
-    return BCSR(buffers, shape=mat.shape)
+    return BCSR([jnp.asarray(x) for x in (mat.data, *integers)], shape=mat.shape)
 
 
 def bcsr_empty(

@@ -37,8 +37,8 @@ def _by_data(
     transformation: Function, fun: Function, argnums: int | Sequence[int], has_aux: bool,
     options: dict[str, Any],
 ) -> tuple[Function, Function]:  # fmt: skip
-    """The transformation of `fun` with the data of its sparse arguments in their place, and what
-    puts data into the arguments' structure."""
+    """The transformation of `fun` with the data of its sparse arguments in their place, and a
+    function that puts data into the arguments' structure."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
@@ -115,8 +115,8 @@ def grad(
 
 
 def _jacobian_of(x: Any, data: Any) -> Any:
-    """The derivatives of one result by the elements of an argument: the result's dimensions are
-    batch dimensions in front of the argument's."""
+    """The derivatives of one result by the elements of an argument: the result's dimensions become
+    leading batch dimensions."""
     if not _is_sparse(x):
         return data
     if not isinstance(x, BCOO):
@@ -126,8 +126,7 @@ def _jacobian_of(x: Any, data: Any) -> Any:
     indices = x.indices if not outer else jnp.broadcast_to(
         x.indices, (*[1] * len(outer), *type_of(x.indices).shape)
     )  # fmt: skip
-    info = x._info._replace(shape=(*outer, *x.shape))
-    return BCOO.tree_unflatten(info, (data, indices))
+    return BCOO.tree_unflatten(x._info._replace(shape=(*outer, *x.shape)), (data, indices))
 
 
 def _jacobians(arg: Any, data: Any) -> Any:
@@ -149,7 +148,8 @@ def _jacobian_by(transformation: Function) -> Function:
             structure = tree.flatten(chosen, is_leaf=_is_sparse)[1]
 
             def jacobian_of(one: Any) -> Any:
-                return restore(args, one, _jacobians)
+                jacobians = functools.partial(tree.map, _jacobian_of, is_leaf=_is_sparse)
+                return restore(args, one, jacobians)
 
             by_result = tree.map(
                 jacobian_of, found, is_leaf=lambda x: tree.structure(x) == structure

@@ -269,12 +269,12 @@ def _elements(operation: str, mat: Any, nse: int | None, index_dtype: Any) -> tu
     _check_matrix(operation, type_of(mat).shape)
     if nse is None:
         nse = known_count(operation, count_stored(mat, n_batch=0, n_dense=0))
-    found: tuple[Any, ...] = _listed(mat, nse=int(nse), index_dtype=np.dtype(index_dtype))
+    found: tuple[Any, ...] = _list_elements(mat, nse=int(nse), index_dtype=np.dtype(index_dtype))
     return found
 
 
 @jit(inline=True, static_argnames=("nse", "index_dtype"))
-def _listed(mat: Any, *, nse: int, index_dtype: Any) -> tuple[Any, ...]:
+def _list_elements(mat: Any, *, nse: int, index_dtype: Any) -> tuple[Any, ...]:
     shape = type_of(mat).shape
     rows, columns = jnp.nonzero(mat != 0, size=nse, fill_value=shape)
     rows, columns = rows.astype(index_dtype), columns.astype(index_dtype)
@@ -383,7 +383,6 @@ def matrix_product(x: Any, y: Any) -> Array:
         what = "COO, CSR and CSC have products with dense operands; BCOO has sparse ones too"
         raise unsupported("matmul", what, f"{x!r} and {y!r}")
     if isinstance(x, JAXSparse):
-        ndim = min(type_of(jnp.asarray(y)).ndim, 2)
-        return _product("matmul", x, y, False, ndim)
+        return _product("matmul", x, y, False, min(type_of(jnp.asarray(y)).ndim, 2))
     x = jnp.asarray(x)
     return _product("matmul", y, x.T, True, min(type_of(x).ndim, 2)).T

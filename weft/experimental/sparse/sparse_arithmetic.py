@@ -94,7 +94,7 @@ def multiply(x: Any, y: Any) -> Any:
     sparse, dense = _sparse_and_dense("mul", x, y)
     if type_of(dense).shape == ():
         return linear("mul", sparse, lambda data: data * dense)
-    return _scaled("mul", sparse, dense, bcoo_multiply_dense)
+    return _scale("mul", sparse, dense, bcoo_multiply_dense)
 
 
 def _sparse_and_dense(operation: str, x: Any, y: Any) -> tuple[Any, Any]:
@@ -105,8 +105,8 @@ def _sparse_and_dense(operation: str, x: Any, y: Any) -> tuple[Any, Any]:
     return sparse, jnp.asarray(dense)
 
 
-def _scaled(operation: str, mat: Any, dense: Any, function: Callable[[Any, Any], Any]) -> BCOO:
-    """A BCOO times a dense array; broadcast first where the array has the larger shape."""
+def _scale(operation: str, mat: Any, dense: Any, function: Callable[[Any, Any], Any]) -> BCOO:
+    """A BCOO times a dense array, broadcast first if the array has the larger shape."""
     if not isinstance(mat, BCOO):
         raise unsupported(operation, "the product with a dense array takes a BCOO", repr(mat))
     shape = jnp.broadcast_shapes(mat.shape, type_of(dense).shape)
@@ -125,7 +125,7 @@ def divide(x: Any, y: Any) -> Any:
     y = jnp.asarray(y)
     if type_of(y).shape == ():
         return linear("div", x, lambda data: data / y)
-    return _scaled("div", x, y, _quotient)
+    return _scale("div", x, y, _quotient)
 
 
 def _quotient(mat: BCOO, y: Any) -> Any:
@@ -158,7 +158,7 @@ def add(x: Any, y: Any) -> Any:
 
 
 def _sum_of_sparse(x: BCOO, y: BCOO) -> BCOO:
-    """The elements of both, one after the other."""
+    """The concatenated elements of both."""
     shape = jnp.broadcast_shapes(x.shape, y.shape)
     x, y = (
         z if z.shape == shape
@@ -280,10 +280,8 @@ def reshape(x: BCOO, *shape: Any, order: str = "C") -> BCOO:
 
 def getitem(x: Any, index: Any) -> Any:
     """The part of a sparse array that an index of integers (traced or not), slices, None and `...`
-    names, or one array of integers along the first dimension.
-
-    Raises WeftNotImplementedError for other indices, WeftIndexError for too many.
-    """
+    names, or one array of integers along the first dimension. Raises WeftNotImplementedError for
+    other indices, WeftIndexError for too many."""
     if isinstance(x, BCSR):
         return getitem(x.to_bcoo(), index)
     if not isinstance(x, BCOO):

@@ -109,10 +109,6 @@ def _reduce_sum(x: BCOO, *, axes: Sequence[int], **_: Any) -> Any:
     return out if out.ndim else bcoo_todense(out)
 
 
-def _dynamic_slice(x: BCOO, *starts: Any, slice_sizes: Sequence[int], **_: Any) -> BCOO:
-    return bcoo_dynamic_slice(x, starts, slice_sizes)
-
-
 def _concatenate(*operands: Any, dimension: int) -> BCOO:
     parts = [x if isinstance(x, BCOO) else bcoo_fromdense(x) for x in operands]
     return bcoo_concatenate(parts, dimension=dimension)
@@ -123,7 +119,7 @@ def _gather(x: BCOO, start_indices: Any, **params: Any) -> BCOO:
     return bcoo_gather(x, start_indices, numbers, sizes)
 
 
-def _compared(name: str) -> Rule:
+def _dense_result(name: str) -> Rule:
     def rule(*operands: Any, **_: Any) -> Any:
         what = "the result for zeros is not zero, so it would be dense"
         raise unsupported(name, what, ", ".join(map(repr, operands))[:100])
@@ -132,7 +128,7 @@ def _compared(name: str) -> Rule:
 
 
 for _name in "eq ne lt le gt ge exp cos cosh log acos is_finite not logistic".split():
-    _define(_name, _compared(_name))
+    _define(_name, _dense_result(_name))
 _define("mul", arithmetic.multiply)
 _define("div", arithmetic.divide)
 _define("add", arithmetic.add)
@@ -143,7 +139,7 @@ _define("reshape", lambda x, *, shape, **_: bcoo_reshape(x, new_sizes=shape))
 _define("squeeze", lambda x, *, dimensions, **_: bcoo_squeeze(x, dimensions=dimensions))
 _define("rev", lambda x, *, dimensions: bcoo_rev(x, dimensions))
 _define("slice", bcoo_slice)
-_define("dynamic_slice", _dynamic_slice)
+_define("dynamic_slice", lambda x, *at, slice_sizes, **_: bcoo_dynamic_slice(x, at, slice_sizes))
 _define("gather", _gather)
 _define("concatenate", _concatenate)
 _define("reduce_sum", _reduce_sum)
@@ -184,8 +180,8 @@ def _checkpoint(evaluate: Rule, args: Sequence[Any], params: dict[str, Any]) -> 
     return outs
 
 
-def _unmarked(x: Any) -> Any:
-    """A sparse array about whose indices nothing is promised; other values as they are."""
+def _without_promises(x: Any) -> Any:
+    """A sparse array without promises about its indices; other values as they are."""
     if not isinstance(x, (BCOO, BCSR)):
         return x
     children, info = x.tree_flatten()
@@ -199,7 +195,7 @@ def _cond(evaluate: Rule, args: Sequence[Any], params: dict[str, Any]) -> list[A
     def branch(jaxpr: Jaxpr, plain: bool) -> Rule:
         def run(*values: Any) -> list[Any]:
             outs = evaluate(jaxpr, values)
-            return [_unmarked(x) for x in outs] if plain else outs
+            return [_without_promises(x) for x in outs] if plain else outs
 
         return run
 
@@ -209,13 +205,15 @@ def _cond(evaluate: Rule, args: Sequence[Any], params: dict[str, Any]) -> list[A
     return outs
 
 
-def _settled(carry: list[Any], step: Callable[[list[Any]], list[Any]]) -> tuple[list[Any], bool]:
-    """The carry of a loop in the form that its body returns: without promises about indices where
-    the body does not keep them. Says also whether that is so."""
+def _drop_broken_promises(
+    carry: list[Any], step: Callable[[list[Any]], list[Any]]
+) -> tuple[list[Any], bool]:
+    """A loop's carry without the promises about indices that its body breaks, and whether it has
+    any."""
     out = eval_shape(step, carry)
     if tree.structure(out) == tree.structure(carry):
         return carry, False
-    return [_unmarked(x) for x in carry], True
+    return [_without_promises(x) for x in carry], True
 
 
 def _while(evaluate: Rule, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -228,8 +226,8 @@ def _while(evaluate: Rule, args: Sequence[Any], params: dict[str, Any]) -> list[
     def body(carry: list[Any]) -> list[Any]:
         return list(evaluate(params["body_jaxpr"], [*body_consts, *carry]))
 
-    carry, plain = _settled(list(args[n_test + n_body :]), body)
-    step = (lambda c: [_unmarked(x) for x in body(c)]) if plain else body
+    carry, plain = _drop_broken_promises(list(args[n_test + n_body :]), body)
+    step = (lambda c: [_without_promises(x) for x in body(c)]) if plain else body
     outs: list[Any] = while_loop(test, step, carry)
     return outs
 
@@ -237,19 +235,24 @@ def _while(evaluate: Rule, args: Sequence[Any], params: dict[str, Any]) -> list[
 def _scan(evaluate: Rule, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     n_consts, n_carry = params["num_consts"], params["num_carry"]
     consts, carry = list(args[:n_consts]), list(args[n_consts : n_consts + n_carry])
-    xs = [_scanned(x) if isinstance(x, JAXSparse) else x for x in args[n_consts + n_carry :]]
+    xs = [
+        _batch_first_axis(x) if isinstance(x, JAXSparse) else x for x in args[n_consts + n_carry :]
+    ]
 
     def body(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
         x = [element_of(v, 0) if isinstance(v, JAXSparse) else v for v in x]
         outs = evaluate(params["jaxpr"], [*consts, *carry, *x])
         return list(outs[:n_carry]), list(outs[n_carry:])
 
-    first = [_first_element(x) for x in xs]
-    carry, plain = _settled(carry, lambda c: body(c, first)[0])
+    first = [
+        tree.map(lambda leaf: jnp.zeros(type_of(leaf).shape[1:], type_of(leaf).dtype), x)
+        for x in xs
+    ]
+    carry, plain = _drop_broken_promises(carry, lambda c: body(c, first)[0])
 
     def step(carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
         carry, y = body(carry, x)
-        return [_unmarked(v) for v in carry] if plain else carry, y
+        return [_without_promises(v) for v in carry] if plain else carry, y
 
     length = params["length"]
     carry, ys = scan(
@@ -259,16 +262,11 @@ def _scan(evaluate: Rule, args: Sequence[Any], params: dict[str, Any]) -> list[A
     return [*carry, *ys]
 
 
-def _scanned(x: Any) -> BCOO:
-    """A sparse array whose elements along the first axis are batches, in full."""
+def _batch_first_axis(x: Any) -> BCOO:
+    """A sparse array with the first axis as a batch axis, in full."""
     x = _as_bcoo(x)
     x = x if x.n_batch else bcoo_update_layout(x, n_batch=1, on_inefficient=None)
     return BCOO.tree_unflatten(x._info, (stored_data(x), stored_indices(x)))
-
-
-def _first_element(x: Any) -> Any:
-    """What the body of a scan is given of a scanned value, as to its type."""
-    return tree.map(lambda leaf: jnp.zeros(type_of(leaf).shape[1:], type_of(leaf).dtype), x)
 
 
 inner_evaluators.update(

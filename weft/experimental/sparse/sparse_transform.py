@@ -57,8 +57,7 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
         out_trees: list[Any] = []
 
         def flat(*inner: Any) -> list[Any]:
-            out = f(*in_tree.unflatten(inner), **params)
-            outs, out_tree = tree.flatten(out, is_leaf=is_sparse)
+            outs, out_tree = tree.flatten(f(*in_tree.unflatten(inner), **params), is_leaf=is_sparse)
             out_trees.append(out_tree)
             return outs
 
@@ -69,7 +68,7 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
 
 
 def dense_type(value: Any) -> ArrayType:
-    """The type of an array, or of the dense array that a sparse one stands for."""
+    """The type of an array, or the dense type of a sparse one."""
     return ArrayType(value.shape, value.dtype) if is_sparse(value) else type_of(value)
 
 
@@ -84,13 +83,12 @@ def _by_jaxpr(flat: Callable[..., Any], values: Sequence[Any], name: str) -> lis
 
     types = [dense_type(x) for x in values]
     jaxpr, consts = trace_to_jaxpr(arrays, types, transformation="sparsify", name=name)
-    outs = eval_sparse(jaxpr, [*consts, *values])
-    found: list[Any] = made[0].unflatten(outs)
+    found: list[Any] = made[0].unflatten(eval_sparse(jaxpr, [*consts, *values]))
     return found
 
 
 def eval_sparse(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
-    """Evaluates a jaxpr whose inputs may be sparse arrays; results may be sparse too."""
+    """Evaluates a jaxpr with sparse arrays among its inputs and results."""
     if not any(map(is_sparse, values)):
         return eval_jaxpr(jaxpr, (), *values)
     env: dict[Any, Any] = dict(zip(jaxpr.inputs, values, strict=True))
@@ -177,8 +175,9 @@ def _with_trace(flat: Callable[..., Any], values: Sequence[Any], name: str) -> l
     boxed = [trace.box(x) for x in values]
     with running(trace):
         outs = flat(*boxed)
-    return [x if is_sparse(x) else trace.unbox(jnp.asarray(x) if _number(x) else x) for x in outs]
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, complex))
+    return [
+        x
+        if is_sparse(x)
+        else trace.unbox(jnp.asarray(x) if isinstance(x, (bool, int, float, complex)) else x)
+        for x in outs
+    ]

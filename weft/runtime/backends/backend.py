@@ -104,11 +104,9 @@ class DeviceLayout:
 
 
 class Executable(abc.ABC):
-    """An executable, loaded on its devices.
-
-    `run` calls `execute(buffers).consume_with_handlers(handlers)`, and explains errors.
-    Code that is called often may bind the two attributes and do it itself (see `Backend.fault`).
-    """
+    """An executable, loaded on its devices. `run` calls
+    `execute(buffers).consume_with_handlers(handlers)`, and explains errors. Code that is called
+    often may bind the two attributes and do it itself (see `Backend.fault`)."""
 
     __slots__ = ("__weakref__", "execute", "handlers", "options", "out_types")
 
@@ -119,20 +117,16 @@ class Executable(abc.ABC):
 
     @abc.abstractmethod
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Starts the executable and returns its results, which may still be being computed.
-
-        Raises DeletedArrayError for an argument that was deleted or donated, and WeftError for an
+        """Starts the executable and returns its results, which may still be being computed. Raises
+        DeletedArrayError for an argument that was deleted or donated, and WeftError for an
         immediate failure (such as a callback on the CPU); a later one is raised where results are
-        waited for.
-        """
+        waited for."""
 
     @abc.abstractmethod
     def run_to_end(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Waits for the arguments, runs the executable, and waits for its results and effects.
-
-        For executables that call Python functions: an exception that one of them raises is raised
-        here, with its traceback. Otherwise raises what `run` does.
-        """
+        """Waits for the arguments, runs the executable, and waits for its results and effects. For
+        executables that call Python functions: an exception that one of them raises is raised here,
+        with its traceback. Otherwise raises what `run` does."""
 
     @property
     @abc.abstractmethod
@@ -157,7 +151,7 @@ class Executable(abc.ABC):
 
     @abc.abstractmethod
     def input_aliases(self) -> dict[int, int]:
-        """From the argnums of arguments to the indices of the results that lie in their memory."""
+        """Maps argnums of arguments to the indices of the results that reuse their memory."""
 
     @property
     @abc.abstractmethod
@@ -174,10 +168,8 @@ class Executable(abc.ABC):
 
     @abc.abstractmethod
     def parameter_assignments(self) -> list[Assignment]:
-        """How the arguments must be split: see `Backend.tiled`.
-
-        The numbers in an assignment are those of partitions.
-        """
+        """How the arguments must be split: see `Backend.tiled`. The numbers in an assignment are
+        those of partitions."""
 
     @abc.abstractmethod
     def output_assignments(self) -> list[Assignment]:
@@ -185,11 +177,9 @@ class Executable(abc.ABC):
 
 
 class Backend(abc.ABC):
-    """The devices of one platform, their buffers, and compiling for them.
-
-    `runtime_fault` is the class of the exceptions that `Executable.execute` raises; code that calls
-    it directly catches those and raises what `fault` makes of them.
-    """
+    """The devices of one platform, their buffers, and compiling for them. `runtime_fault` is the
+    class of the exceptions that `Executable.execute` raises; code that calls it directly catches
+    those and raises what `fault` makes of them."""
 
     platform: str
     runtime_fault: type[Exception]
@@ -257,8 +247,9 @@ class Backend(abc.ABC):
     def putting(
         self, array_type: ArrayTypeLike
     ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]] | None:
-        """What `put` calls for NumPy arrays of this type, on the first device: (function, before,
-        after), for function(*before, (array,), *after). None if it does more than one call."""
+        """The call that `put` makes for NumPy arrays of this type on the first device, as
+        (function, before, after): function(*before, (array,), *after). None if `put` does more than
+        one call."""
         return None
 
     @abc.abstractmethod
@@ -274,8 +265,8 @@ class Backend(abc.ABC):
         devices: Sequence[Device],
         copy: bool = True,
     ) -> Buffer:
-        """One array of type `array_type` from the blocks that this process's devices get, in the
-        order of `devices`."""
+        """One array of type `array_type` from the blocks of this process's `devices`, in their
+        order."""
 
     @abc.abstractmethod
     def assemble(
@@ -286,12 +277,9 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def relabel(self, buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
         """The memory of a buffer as another array; nothing is copied, and deleting one deletes
-        both.
-
-        The devices of `placement` are those of the buffer in the same order, and each holds a block
-        of the shape that it has to hold now. Raises DeletedArrayError for a buffer that was deleted
-        or donated.
-        """
+        both. The devices of `placement` are those of the buffer in the same order, and each holds a
+        block of the shape that it has to hold now. Raises DeletedArrayError for a buffer that was
+        deleted or donated."""
 
     @abc.abstractmethod
     def shards(self, buffer: Buffer) -> list[Buffer]:
@@ -299,15 +287,12 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def replica(self, buffer: Buffer) -> Buffer:
-        """The single-device buffer on one device of this process, of an array of which every device
-        holds a copy."""
+        """The buffer on one device of this process, of an array that every device has a copy of."""
 
     @abc.abstractmethod
     def to_numpy(self, buffer: Buffer) -> np.ndarray[Any, Any]:
         """The values of a single-device buffer as a read-only array, without a copy where possible.
-
-        Waits for them. Raises DeletedArrayError for a buffer that was deleted or donated.
-        """
+        Waits for them. Raises DeletedArrayError for a buffer that was deleted or donated."""
 
     @abc.abstractmethod
     def copy_to_device(self, buffer: Buffer, array_type: ArrayTypeLike, device: Device) -> Buffer:

@@ -46,16 +46,14 @@ _FEWEST_PARTS, _MOST_PARTS = 9, 16
 
 
 def most_in_place(routine: str, dtype: Any, shapes: Sequence[tuple[int, ...]]) -> int:
-    """The number of matrices up to which a call never waits for other threads.
-
-    `shapes` are those of the operands without batch dimensions.
-    """
+    """The number of matrices up to which a call never waits for other threads. `shapes` are those
+    of the operands without batch dimensions."""
     if version >= _UNSPLIT_SINCE or routine in _NEVER_SPLIT:
         return 2**62
-    return max(1, (_WORTH_SPLITTING - 1) // max(1, _operations(routine, dtype, shapes)))
+    return max(1, (_WORTH_SPLITTING - 1) // max(1, _operation_count(routine, dtype, shapes)))
 
 
-def _operations(routine: str, dtype: Any, shapes: Sequence[tuple[int, ...]]) -> int:
+def _operation_count(routine: str, dtype: Any, shapes: Sequence[tuple[int, ...]]) -> int:
     """For one matrix, at least as many operations as jaxlib estimates."""
     if routine == "trsm":
         count = math.prod(shapes[1]) * shapes[0][-1]
@@ -79,19 +77,16 @@ def in_parts(
     most: int,
     devices: tuple[int, Split],
 ) -> list[ir.Value]:
-    """The results for a batch, by calls for at most `most` matrices on a device.
-
-    `devices` are the number of devices over which XLA may split the first dimension, and what
-    makes it do so.
-    """
+    """The results for a batch, by calls for at most `most` matrices on a device. `devices` are the
+    number of devices over which XLA may split the first dimension, and what makes it do so."""
     num_devices, split = devices
     # Matrices lie column by column for LAPACK: they are transposed once here, not in every part.
     call = functools.partial(_of_transposed, call)
     batch = tuple(result_types[0].shape[:num_batch_dims])
     total = math.prod(batch)
-    groups = _groups(batch[0], total // batch[0], most, num_devices)
+    groups = _group_count(batch[0], total // batch[0], most, num_devices)
     shape = (groups, batch[0] // groups, total // batch[0]) if groups else (total,)
-    values = [_transposed(x, num_batch_dims) for x in operands]
+    values = [_transpose_matrices(x, num_batch_dims) for x in operands]
     values = [structural.reshape(x, (*shape, *x.type.shape[num_batch_dims:])) for x in values]
     own = [x.shape[num_batch_dims:] for x in result_types]
     types = [
@@ -103,20 +98,20 @@ def in_parts(
     else:
         found = _in_rounds(call, values, types, most)
     found = [structural.reshape(x, (*batch, *x.type.shape[len(shape) :])) for x in found]
-    return [_transposed(x, num_batch_dims) for x in found]
+    return [_transpose_matrices(x, num_batch_dims) for x in found]
 
 
 def _of_transposed(
     call: Call, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
 ) -> list[ir.Value]:
     """A call for transposed matrices, with transposed results."""
-    given = [_transposed(x, 1) for x in operands]
+    given = [_transpose_matrices(x, 1) for x in operands]
     types = [ranked((x.shape[0], *reversed(x.shape[1:])), x.element_type) for x in result_types]
-    return [_transposed(x, 1) for x in call(given, types)]
+    return [_transpose_matrices(x, 1) for x in call(given, types)]
 
 
-def _transposed(x: ir.Value, num_batch_dims: int) -> ir.Value:
-    """Each matrix transposed; vectors and numbers stay."""
+def _transpose_matrices(x: ir.Value, num_batch_dims: int) -> ir.Value:
+    """Transposes each matrix; vectors and numbers stay."""
     rank = x.type.rank
     if rank < num_batch_dims + 2:
         return x
@@ -139,21 +134,19 @@ def _in_rounds(
 def _at_once(
     call: Call, size: int, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
 ) -> list[ir.Value]:
-    """Parts of `size` matrices each, the last with what is left."""
+    """Calls for parts of `size` matrices each, and for the remainder."""
     total = result_types[0].shape[0]
     found = []
     for start in range(0, total, size):
         stop = min(start + size, total)
-        part = [_rows(x, start, stop) for x in operands]
-        found.append(call(part, [_resized(x, 0, stop - start) for x in result_types]))
+        part = [_slice_rows(x, start, stop) for x in operands]
+        found.append(call(part, [_with_length(x, 0, stop - start) for x in result_types]))
     return [structural.concatenate(parts, 0) for parts in zip(*found, strict=True)]
 
 
-def _groups(first: int, others: int, most: int, num_devices: int) -> int | None:
+def _group_count(first: int, others: int, most: int, num_devices: int) -> int | None:
     """How many groups the first dimension is taken apart into, for a part with a matrix of each.
-
-    Every device has as many groups. None if there is one device, or where no number fits.
-    """
+    Every device has as many groups. None if there is one device, or where no number fits."""
     if num_devices == 1:
         return None
     fit = range(num_devices, min(first, num_devices * (most // others)) + 1, num_devices)
@@ -174,21 +167,21 @@ def _of_each_group(
 def _loop(
     run: Call, operands: Sequence[ir.Value], result_types: Sequence[ir.Type], axis: int, step: int
 ) -> list[ir.Value]:
-    """Runs on `step` elements along an axis at a time; the last time begins earlier where the
-    elements do not come out even, and computes some again."""
+    """Runs on `step` elements along an axis at a time. The last slice overlaps the one before if
+    the length is no multiple of `step`."""
     total = result_types[0].shape[axis]
     zero, width, last, end = (
         structural.constant(number, (), np.int32) for number in (0, step, total - step, total)
     )
     empty = [structural.full(0, x.shape, dtype_of(x.element_type)) for x in result_types]
-    types = [_resized(x, axis, step) for x in result_types]
+    types = [_with_length(x, axis, step) for x in result_types]
 
     def body(state: list[ir.Value]) -> list[ir.Value]:
         position, given, made = state[0], state[1 : 1 + len(operands)], state[1 + len(operands) :]
         start = elementwise.minimum(position, last)
         starts = [[start if i == axis else zero for i in range(x.type.rank)] for x in state[1:]]
         part = [
-            structural.dynamic_slice(x, at, _resized(x.type, axis, step).shape)
+            structural.dynamic_slice(x, at, _with_length(x.type, axis, step).shape)
             for x, at in zip(given, starts[: len(operands)], strict=True)
         ]
         made = [
@@ -203,12 +196,12 @@ def _loop(
     return regions.while_([zero, *operands, *empty], unfinished, body)[1 + len(operands) :]
 
 
-def _rows(x: ir.Value, start: int, stop: int) -> ir.Value:
+def _slice_rows(x: ir.Value, start: int, stop: int) -> ir.Value:
     shape = x.type.shape
     return structural.slice_(x, (start, *(0 for _ in shape[1:])), (stop, *shape[1:]))
 
 
-def _resized(kind: ir.Type, axis: int, size: int) -> ir.Type:
+def _with_length(kind: ir.Type, axis: int, size: int) -> ir.Type:
     """The type with another length of an axis."""
     shape = list(kind.shape)
     shape[axis] = size

@@ -42,7 +42,7 @@ _PROCESSOR = (
 
 
 class Loaded:
-    """An executable of jaxlib, for all whose modules are equal; each of them holds this object."""
+    """An executable of jaxlib, shared by all equal modules."""
 
     __slots__ = ("__weakref__", "native")
 
@@ -59,17 +59,15 @@ def load_or_compile(
     client: Any, module: ir.Module, native: Any, devices: Sequence[Device], threads: int
 ) -> tuple[Loaded, Compile | None]:
     """The executable of a module without host callbacks, and if it was there, how to compile it.
-
     One that was there computes the same, but its text has the source lines of the first module.
-    `threads` is how many the CPU client computes with: XLA splits loops accordingly.
-    """
+    `threads` is how many the CPU client computes with: XLA splits loops accordingly."""
     on = device_list(tuple(devices))
     program = bytecode(module)
 
     def make() -> Any:
         return on_compile_thread(client.compile_and_load, program, on, native)
 
-    if not _may_be_kept(client, native, devices):
+    if not _may_be_cached(client, native, devices):
         return Loaded(make()), None
     try:
         key = program_key(client, module, native, devices, threads)
@@ -81,7 +79,7 @@ def load_or_compile(
     if shared is not None:
         with charged("loading"):  # so that it does not count as compiled
             return shared, make
-    found = None if cache is None else _from_disk(cache, key, client, on, native)
+    found = None if cache is None else _load_from_disk(cache, key, client, on, native)
     again: Compile | None = make
     if found is None:
         # Keeping it is the thread's work too: an interrupt that reaches the caller loses nothing.
@@ -91,7 +89,9 @@ def load_or_compile(
     return shared, again
 
 
-def _from_disk(cache: disk_cache.ProgramCache, key: str, client: Any, on: Any, native: Any) -> Any:
+def _load_from_disk(
+    cache: disk_cache.ProgramCache, key: str, client: Any, on: Any, native: Any
+) -> Any:
     found = cache.load(key, _MAKER)
     if found is None:
         return None
@@ -116,9 +116,9 @@ def _compile_and_keep(compiled: Compile, cache: disk_cache.ProgramCache | None, 
     return loaded
 
 
-def _may_be_kept(client: Any, native: Any, devices: Sequence[Device]) -> bool:
-    """Whether an executable may be cached. One of several processes is not: each would have to find
-    its own part. Nor one where XLA is to dump how it compiles, which it then has to do."""
+def _may_be_cached(client: Any, native: Any, devices: Sequence[Device]) -> bool:
+    """Whether an executable may be cached. One of several processes is not, since each would have
+    to find its part; nor one whose compilation XLA is to dump."""
     here = client.process_index()
     if any(device.process_index != here for device in devices):
         return False
@@ -133,7 +133,7 @@ def program_key(
     """The digest of everything that decides what XLA makes of a module."""
     digest = hashlib.sha256()
     parts = (
-        *_surroundings(client),
+        *_environment_parts(client),
         *(f"{device.device_kind}" for device in devices),
         str(threads if client.platform == "cpu" else 0),
         native.SerializeAsString(),  # with the numbers of the devices and what XLA_FLAGS says
@@ -147,8 +147,8 @@ def program_key(
 
 
 def shared_key(module: ir.Module, options: CompileOptions, devices: Sequence[Device]) -> str:
-    """The digest of a program of several processes: equal where these run the same. Their machines
-    may differ, so it has less than a `program_key`."""
+    """The digest of a program of several processes, equal where they run the same one. It has less
+    than a `program_key`, since their machines may differ."""
     digest = hashlib.sha256(bytecode_without_locations(module))
     ids = [device.id for device in devices]
     parts = (options.num_partitions, options.compiler_options, len(options.host_callbacks), ids)
@@ -157,7 +157,7 @@ def shared_key(module: ir.Module, options: CompileOptions, devices: Sequence[Dev
 
 
 @functools.cache
-def _surroundings(client: Any) -> tuple[str, ...]:
+def _environment_parts(client: Any) -> tuple[str, ...]:
     """The parts of a key that are the same for all modules of a process."""
     machine = _processor() if client.platform == "cpu" else ""
     # XLA_FLAGS is among the compile options; the memory of a client changes no executable.

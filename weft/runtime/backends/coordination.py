@@ -24,14 +24,12 @@ is looked after by `weft.distributed`; jaxlib would end the others with a core d
 
 def start_service(host: str, count: int) -> tuple[int, Any]:
     """The port and the service for a group of `count` processes; it lives as long as the second.
-
     Processes are `recoverable` for it: it does not make the others crash where one ends. Who ended
-    is found out and said by `weft.distributed`.
-    """
+    is found out and said by `weft.distributed`."""
     with socket.create_server((host, 0)) as free:  # a port that nobody has
         port = free.getsockname()[1]
     service = extension.get_distributed_runtime_service(
-        f"{_bracketed(host)}:{port}",
+        f"{_url_host(host)}:{port}",
         count,
         heartbeat_timeout=NEVER,
         shutdown_timeout=10,
@@ -44,9 +42,9 @@ def connect(
     host: str, port: int, number: int, count: int, timeout: int,
     device_ids: tuple[int, ...] | None, group: Any,
 ) -> Distributed:  # fmt: skip
-    """Makes this process number `number` of the group whose service is at an address."""
+    """Makes this process number `number` of the group with the service at `host` and `port`."""
     client = extension.get_distributed_runtime_client(
-        f"{_bracketed(host)}:{port}",
+        f"{_url_host(host)}:{port}",
         number,
         init_timeout=timeout,
         shutdown_timeout=10,
@@ -67,5 +65,5 @@ def disconnect(distributed: Distributed) -> None:
         distributed.client.shutdown()
 
 
-def _bracketed(host: str) -> str:
+def _url_host(host: str) -> str:
     return f"[{host}]" if ":" in host else host

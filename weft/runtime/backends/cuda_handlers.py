@@ -33,11 +33,14 @@ def register(package: str) -> None:
             module = importlib.import_module(f"{package}.{name}")
         except ImportError:
             continue
-        for type_name, parts in _given(module, "ffi_types").items():
+        for type_name, parts in _call_if_present(module, "ffi_types").items():
             type_id, info = (parts.get(key) for key in ("type_id", "type_info"))
             address = None if info is None else ffi_registry.address(info)
             ffi_registry.register_type(type_name, _PLATFORM, ffi_registry.address(type_id), address)
-        handlers = {**_given(module, "registrations"), **_given(module, "ffi_handlers")}
+        handlers = {
+            **_call_if_present(module, "registrations"),
+            **_call_if_present(module, "ffi_handlers"),
+        }
         for target in (TARGETS | _CALLS_PYTHON) & handlers.keys():
             handler = handlers[target]
             stages = handler if isinstance(handler, Mapping) else {"execute": handler}
@@ -47,6 +50,6 @@ def register(package: str) -> None:
                 ffi_registry.split_along_batch(target)
 
 
-def _given(module: Any, name: str) -> Mapping[str, Any]:
-    """What a function of a module gives; nothing if there is no such function."""
+def _call_if_present(module: Any, name: str) -> Mapping[str, Any]:
+    """Calls a function of a module; empty if the module does not have it."""
     return getattr(module, name, dict)()

@@ -74,7 +74,7 @@ def _emit(
     target: str, operands: Sequence[ir.Value], result_types: Sequence[ir.Type], num_batch_dims: int,
     attributes: Mapping[str, Any], aliases: Mapping[int, int], rows: bool = False,
 ) -> Values:  # fmt: skip
-    """Calls a kernel, with matrices that lie column by column, or with `rows` row by row."""
+    """Calls a kernel with column-major matrices, or row-major ones if `rows`."""
 
     def order(type: ir.Type) -> tuple[int, ...]:
         return tuple(range(type.rank)) if rows else ffi_operation.columns(type, num_batch_dims)
@@ -124,8 +124,8 @@ def _svd(
 def _svd_by_qr(
     x: ir.Value, types: Sequence[ir.Type], batch: int, asked: dict[str, Any], wide: bool
 ) -> Values:
-    """By QR, for matrices with at least as many rows as columns. A wide one is passed as its
-    transpose: row by row, with U and V^H exchanged."""
+    """SVD by QR, which needs at least as many rows as columns. A wide matrix is passed row by row
+    as its transpose, with U and V^H exchanged."""
     copy, s, u, vh, info = types
     if not asked["compute_uv"]:
         u = vh = stablehlo.tensor_type((), stablehlo.dtype_of(x.type.element_type))
@@ -136,7 +136,7 @@ def _svd_by_qr(
 
 
 def _first_of(x: ir.Value, type: ir.Type) -> ir.Value:
-    """The first elements along each dimension, as many as a type has."""
+    """The leading elements of each dimension, as many as a type has."""
     sizes, own = tuple(type.shape), tuple(x.type.shape)
     if sizes == own:
         return x
@@ -158,12 +158,17 @@ def _eig(
     if stablehlo.dtype_of(x.type.element_type).kind == "c":
         return [w, none, v, failed]
     parts = [stablehlo.real(w), stablehlo.imag(w)]
-    return [*parts, none, _unpacked(parts[1], v, batch) if told["right"] else none, failed]
+    return [
+        *parts,
+        none,
+        _unpack_eigenvectors(parts[1], v, batch) if told["right"] else none,
+        failed,
+    ]
 
 
-def _unpacked(imaginary: ir.Value, v: ir.Value, batch: int) -> ir.Value:
-    """Complex eigenvectors of real matrices. Those of a pair of conjugates, which follow one
-    another, are packed as the real and the imaginary part of the first one's."""
+def _unpack_eigenvectors(imaginary: ir.Value, v: ir.Value, batch: int) -> ir.Value:
+    """Complex eigenvectors of real matrices. A pair of conjugates is packed as the real and the
+    imaginary part of the first."""
     shape, column = tuple(v.type.shape), batch + 1
     n, rank = shape[-1], len(shape)
     zero = stablehlo.full(0, shape, stablehlo.dtype_of(v.type.element_type))
@@ -181,9 +186,9 @@ def _unpacked(imaginary: ir.Value, v: ir.Value, batch: int) -> ir.Value:
 def _tridiagonal_solve(
     operands: Sequence[ir.Value], types: Sequence[ir.Type], batch: int, given: Mapping[str, Any]
 ) -> Values:
-    """LAPACK's gtsv: [three overwritten diagonals, solution, info]. The kernel takes three rows and
-    more; fewer get equations x = 0 behind them. It does not report a singular matrix: its results
-    are infinite or NaN."""
+    """LAPACK's gtsv: [three overwritten diagonals, solution, info]. The kernel takes three or more
+    rows; fewer are padded with equations x = 0. A singular matrix is not reported: its results are
+    infinite or NaN."""
     size = operands[1].type.shape[-1]
     *diagonals, b = operands
     if missing := max(0, 3 - size):

@@ -56,11 +56,11 @@ def single(device: Device) -> Placement:
 def tiled(devices: Sequence[Device], assignment: np.ndarray[Any, Any] | None) -> Placement:
     """The placement over several devices; see `Backend.tiled`."""
     key = None if assignment is None else (assignment.shape, tuple(assignment.ravel().tolist()))
-    return _tiled(tuple(devices), key)
+    return _tiled_placement(tuple(devices), key)
 
 
 @functools.lru_cache(maxsize=4096)
-def _tiled(
+def _tiled_placement(
     devices: tuple[Device, ...], key: tuple[tuple[int, ...], tuple[int, ...]] | None
 ) -> Placement:
     if key is None:
@@ -86,11 +86,9 @@ def compilers_sharding(assignment: np.ndarray[Any, Any] | None) -> Any:
 
 
 def assignment_of(sharding: Any) -> np.ndarray[Any, Any] | None:
-    """The assignment, as `tiled` takes it, of an OpSharding of an executable.
-
-    An XLA sharding may end in one dimension of equal copies, or in several that say why the copies
-    are equal; the assignment has one.
-    """
+    """The assignment, as `tiled` takes it, of an OpSharding of an executable. An XLA sharding may
+    end in one dimension of equal copies, or in several that say why the copies are equal; the
+    assignment has one."""
     found = HloSharding.from_proto(sharding)
     if found.is_replicated():
         return None

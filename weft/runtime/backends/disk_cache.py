@@ -95,7 +95,7 @@ _warned: set[str] = set()
 
 
 def _warn_once(kind: str, text: str) -> None:
-    """Warns of the first finding of a kind in this process, and logs the others."""
+    """Warns once per kind; logs repeats."""
     if kind in _warned:
         _log.debug("%s", text)
         return
@@ -118,11 +118,9 @@ def default_directory() -> str:
     return os.path.join(given if os.path.isabs(given) else os.path.expanduser("~/.cache"), "weft")
 
 
-def _prepared(path: str) -> str:
-    """The directory of entries within `path`, made if need be. Raises _Unusable for a bad one.
-
-    All releases share one directory, so that one bound holds for what all of them keep.
-    """
+def _make_directory(path: str) -> str:
+    """The directory of entries within `path`, made if need be. Raises _Unusable for a bad one. All
+    releases share one directory, so that one bound holds for what all of them keep."""
     # Links are followed once, here: from now on no one else can point them elsewhere.
     try:
         root = os.path.realpath(os.path.expanduser(path))
@@ -159,9 +157,9 @@ def _check_private(directory: str, forbidden: int, why: str) -> None:
 # ---- entries -------------------------------------------------------------------------------------
 
 
-def _packed(key: str, maker: str, payload: bytes) -> bytes:
-    """An entry: magic, format, lengths, maker, key, digest of all this and of the payload, and the
-    payload, compressed (executables shrink to a seventh in 1% of the time to make them)."""
+def _pack(key: str, maker: str, payload: bytes) -> bytes:
+    """An entry: magic, format, lengths, maker, key, digest of all this, and the compressed payload
+    (executables shrink to a seventh in 1% of the time to make them)."""
     stored = zlib.compress(payload, 1)
     text = maker.encode()
     lengths = _LENGTHS.pack(len(text), len(stored), len(payload))
@@ -169,8 +167,8 @@ def _packed(key: str, maker: str, payload: bytes) -> bytes:
     return head + hashlib.sha256(head + stored).digest() + stored
 
 
-def _unpacked(key: str, maker: str, data: bytes) -> bytes:
-    """The payload of an entry. Raises _Unusable where something is wrong with it."""
+def _unpack(key: str, maker: str, data: bytes) -> bytes:
+    """The payload of an entry. Raises _Unusable if it is faulty."""
     view = memoryview(data)
     if view[: len(_MAGIC)] != _MAGIC:
         raise _Unusable("it is not an entry of this cache")
@@ -203,14 +201,11 @@ def _unpacked(key: str, maker: str, data: bytes) -> bytes:
     return found
 
 
-def _opened_file(path: str, flags: int) -> int:
+def _open_file(path: str, flags: int) -> int:
     """The descriptor of a file in the directory, which belongs to this user and which no one else
-    can write. Raises _Unusable for anything else.
-
-    Every file that is not new is opened here. It is looked at once it is open, so that no one can
-    put something else there in between. Not following matters for a link, and not waiting for a
-    pipe, which would wait for its other end.
-    """
+    can write. Raises _Unusable for anything else. Every file that is not new is opened here. It is
+    looked at once it is open, so that no one can put something else there in between. Not following
+    matters for a link, and not waiting for a pipe, which would wait for its other end."""
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
@@ -232,8 +227,8 @@ def _opened_file(path: str, flags: int) -> int:
 
 
 def _read(path: str, key: str) -> bytes:
-    """The bytes of an entry: as many as its head names, and one that shows that there are more."""
-    with os.fdopen(_opened_file(path, os.O_RDONLY), "rb") as file:
+    """The bytes of an entry: as many as its head names, and one more if there are more."""
+    with os.fdopen(_open_file(path, os.O_RDONLY), "rb") as file:
         head = file.read(_HEAD)
         if len(head) < _HEAD or not head.startswith(_MAGIC):
             return head
@@ -248,12 +243,10 @@ def _read(path: str, key: str) -> bytes:
 
 
 class ProgramCache:
-    """A directory of entries, the most recently used ones up to `max_bytes`.
-
-    A key is the name of a file, and `maker` the release that made an entry: no other reads it. Any
-    number of threads and processes may use one directory at the same time. An unreadable entry is
-    a miss, an unwritable one is not kept; both warn once in a process, neither raises.
-    """
+    """A directory of entries, the most recently used ones up to `max_bytes`. A key is the name of a
+    file, and `maker` the release that made an entry: no other reads it. Any number of threads and
+    processes may use one directory at the same time. An unreadable entry is a miss, an unwritable
+    one is not kept; both warn once in a process, neither raises."""
 
     def __init__(self, directory: str, max_bytes: int) -> None:
         self.directory = directory
@@ -272,7 +265,7 @@ class ProgramCache:
         path = self._path(key)
         found = None
         try:
-            found = _unpacked(key, maker, _read(path, key))
+            found = _unpack(key, maker, _read(path, key))
         except FileNotFoundError:
             pass
         except _Unusable as error:
@@ -309,7 +302,7 @@ class ProgramCache:
             return
         if len(payload) > _MOST:
             return
-        data = _packed(key, maker, payload)
+        data = _pack(key, maker, payload)
         if len(data) > self.max_bytes:
             return
         try:
@@ -354,30 +347,26 @@ class ProgramCache:
     @contextlib.contextmanager
     def _room(self, size: int) -> Iterator[None]:
         """Makes room for an entry and counts its bytes; no other is added within the `with` block.
-
         The count is kept in a file, so that a new entry need not look at all others. It errs
         upwards (entries written twice, or discarded), and is put right when it is too much. It does
-        not err downwards, since no entry is added without the lock.
-        """
-        with self._locked() as descriptor:
-            total = _counted(descriptor)
+        not err downwards, since no entry is added without the lock."""
+        with self._open_locked() as descriptor:
+            total = _read_count(descriptor)
             again = secrets.randbelow(_RECOUNT) == 0
             if total is None or again or total + size > self.max_bytes:
                 # The entry itself is among the files that are being written.
                 total = self._evict(self.max_bytes) - size
-            _count(descriptor, total + size)
+            _write_count(descriptor, total + size)
             yield
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        """The file with the count, locked against other threads and processes.
-
-        Raises _Unusable where something else is in its place, and _Busy where another process keeps
-        it locked. The system takes the lock from a process that is killed; one that is stopped
-        keeps it. One wait is enough to learn that: until the lock is free again none waits.
-        """
+    def _open_locked(self) -> Iterator[int]:
+        """The file with the count, locked against other threads and processes. Raises _Unusable
+        where something else is in its place, and _Busy where another process keeps it locked. The
+        system takes the lock from a process that is killed; one that is stopped keeps it. One wait
+        is enough to learn that: until the lock is free again none waits."""
         try:
-            descriptor = _opened_file(self._count_path, os.O_RDWR | os.O_CREAT)
+            descriptor = _open_file(self._count_path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # The directory was removed.
             raise
         except (OSError, _Unusable) as error:
@@ -412,8 +401,8 @@ class ProgramCache:
         self._lock_seconds = _LOCK_SECONDS
 
     def _evict(self, most: int) -> int:
-        """Removes the least recently used entries, if all take more than `most` bytes, and files
-        that killed processes left. Returns the bytes of the remaining files."""
+        """Removes files of killed processes and, if all entries take more than `most` bytes, the
+        least recently used ones. Returns the bytes of the remaining files."""
         found, total = [], 0
         for name, size, used in self._files():
             # Nothing that is kept is larger than `most`: it would push out all the others.
@@ -471,12 +460,12 @@ def _is_abandoned(name: str, used: float) -> bool:
     return name.endswith(_UNFINISHED) and used < time.time() - _ABANDONED_SECONDS
 
 
-def _counted(descriptor: int) -> int | None:
+def _read_count(descriptor: int) -> int | None:
     text = os.read(descriptor, 32)
     return int(text) if len(text) == 21 and text.strip().isdigit() else None
 
 
-def _count(descriptor: int, total: int) -> None:
+def _write_count(descriptor: int, total: int) -> None:
     os.lseek(descriptor, 0, os.SEEK_SET)
     os.write(descriptor, b"%020d\n" % total)
     os.ftruncate(descriptor, 21)
@@ -505,7 +494,7 @@ def current() -> ProgramCache | None:
 
 def _open(path: str | None, max_bytes: int) -> ProgramCache | None:
     try:
-        return ProgramCache(_prepared(path or default_directory()), max_bytes)
+        return ProgramCache(_make_directory(path or default_directory()), max_bytes)
     except _Unusable as error:
         _warn_once(
             "directory",

@@ -115,7 +115,7 @@ class FakeExecutable(Executable):
         if self.program is None:
             values = [np.zeros(kind.shape, kind.dtype) for kind in self.out_types]
         else:
-            values = [np.asarray(v) for v in self.program(*map(_whole, buffers))]
+            values = [np.asarray(v) for v in self.program(*map(_assemble_values, buffers))]
         for value, kind in zip(values, self.out_types, strict=True):
             _check(value, kind)
         return _Results(values)
@@ -164,12 +164,10 @@ class FakeExecutable(Executable):
 
 
 class FakeBackend(Backend):
-    """A backend of `num_devices` fake devices that counts its calls.
-
-    `counts` has the numbers of "compiles", "executions", "puts" and "copies"; `modules` the text of
-    every compiled module, in order. `programs` maps a module's name to the Python function that
-    stands for it: from NumPy arrays (whole ones) to a sequence of NumPy arrays.
-    """
+    """A backend of `num_devices` fake devices that counts its calls. `counts` has the numbers of
+    "compiles", "executions", "puts" and "copies"; `modules` the text of every compiled module, in
+    order. `programs` maps a module's name to the Python function that stands for it: from NumPy
+    arrays (whole ones) to a sequence of NumPy arrays."""
 
     runtime_fault = WeftError
 
@@ -412,7 +410,7 @@ def _block_slices(shape: Sequence[int], placement: FakePlacement) -> list[tuple[
     return found
 
 
-def _whole(buffer: FakeBuffer) -> np.ndarray[Any, Any]:
+def _assemble_values(buffer: FakeBuffer) -> np.ndarray[Any, Any]:
     if not buffer.parts:
         return _values(buffer)
     whole = np.zeros(buffer.array_type.shape, buffer.array_type.dtype)

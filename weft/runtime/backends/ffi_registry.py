@@ -71,7 +71,9 @@ def register(name: str, platform: str, stages: Mapping[str, int], api_version: i
             # The table of the older interface knows the CPU by this name only.
             extension.register_custom_call_target(name, handlers, "Host", api_version, 0)
         except (RuntimeFault, pjrt_extensions.PluginFault) as error:
-            raise _refused(f"the handler of {name!r}", "register_ffi_target", error) from None
+            raise _registration_error(
+                f"the handler of {name!r}", "register_ffi_target", error
+            ) from None
 
     with _lock:
         _hand_over(platform, hand_over)
@@ -79,8 +81,8 @@ def register(name: str, platform: str, stages: Mapping[str, int], api_version: i
 
 
 def register_type(name: str, platform: str, type_id: int, type_info: int | None) -> None:
-    """Registers a type of states or of user data by the address of its number, which XLA writes
-    there, and that of its `XLA_FFI_TypeInfo`. Raises WeftError if XLA refuses it."""
+    """Registers a type of states or of user data by the addresses of its number, which XLA writes,
+    and of its `XLA_FFI_TypeInfo`. Raises WeftError if XLA refuses it."""
 
     def hand_over(api: Any) -> None:
         try:
@@ -92,7 +94,7 @@ def register_type(name: str, platform: str, type_id: int, type_info: int | None)
                 given["type_info"] = capsule(type_info)
             extension.register_custom_type(name, given)
         except (RuntimeFault, pjrt_extensions.PluginFault) as error:
-            raise _refused(f"the type {name!r}", "register_ffi_type", error) from None
+            raise _registration_error(f"the type {name!r}", "register_ffi_type", error) from None
 
     with _lock:
         _hand_over(platform, hand_over)
@@ -108,8 +110,8 @@ def _hand_over(platform: str, hand_over: Callable[[Any], None]) -> None:
 
 
 def attach(platform: str, library: str) -> None:
-    """Hands a plugin its registrations, once, when it has been loaded from a library (by weft, or
-    by another front end in this process). Raises WeftError if it refuses one."""
+    """Gives a plugin its registrations, once, after weft or another front end has loaded it from a
+    library. Raises WeftError if it refuses one."""
     with _lock:
         if platform in _plugins:
             return
@@ -140,7 +142,7 @@ def split_along_batch(name: str) -> None:
             extension.register_custom_call_as_batch_partitionable(name, api)
 
 
-def _refused(what: str, operation: str, error: Exception) -> WeftError:
+def _registration_error(what: str, operation: str, error: Exception) -> WeftError:
     if "Types used by FFI handlers" in str(error):
         fix = Fix(
             "register_type",

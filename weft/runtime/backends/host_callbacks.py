@@ -31,10 +31,8 @@ class CallbackFault(Exception):
 
 
 class Failures:
-    """The exceptions of callbacks in the runs of one executable that are under way.
-
-    Which run a callback belongs to is not known: where several are under way, each of them fails.
-    """
+    """The exceptions of callbacks in the runs of one executable that are under way. Which run a
+    callback belongs to is not known: where several are under way, each of them fails."""
 
     __slots__ = ("_runs",)
 
@@ -131,11 +129,9 @@ def inside_callback() -> bool:
 
 @contextlib.contextmanager
 def running(threads: int) -> Iterator[None]:
-    """A context around the run of an executable with callbacks; XLA computes with `threads`.
-
-    Waits while too many of them run in other threads. Raises WeftError if callbacks run
-    executables with callbacks so deep that there may be no thread left.
-    """
+    """A context around the run of an executable with callbacks; XLA computes with `threads`. Waits
+    while too many of them run in other threads. Raises WeftError if callbacks run executables with
+    callbacks so deep that there may be no thread left."""
     if not inside_callback():
         turn: Any = _turns.get(threads)
         if turn is None:
@@ -166,10 +162,8 @@ def running(threads: int) -> Iterator[None]:
 
 
 def wait_for_others() -> None:
-    """Waits for the executables with callbacks that other threads have started before.
-
-    Inside a callback it returns at once: the callback's own executable may be one of them.
-    """
+    """Waits for the executables with callbacks that other threads have started before. Inside a
+    callback it returns at once: the callback's own executable may be one of them."""
     if inside_callback():
         return
     own = threading.get_ident()

@@ -61,7 +61,7 @@ class Distributed:
 
 
 class JaxlibBackend(Backend):
-    """Devices of one platform behind a client of jaxlib."""
+    """The devices of one platform, by a client of jaxlib."""
 
     def __init__(self, client: Any, group: Any = None) -> None:
         self.client = client
@@ -74,7 +74,7 @@ class JaxlibBackend(Backend):
         self._process_count = 1 + max(device.process_index for device in self._all)
         if group is not None:
             for name in ("block_until_ready", "to_numpy"):
-                setattr(self, name, _noted(group, getattr(self, name)))
+                setattr(self, name, _note_waits(group, getattr(self, name)))
             pjrt_buffers.explanations.append(group.explain)
 
     def devices(self) -> list[Device]:
@@ -172,15 +172,14 @@ class JaxlibBackend(Backend):
         devices: Sequence[Device] | None = None,
         out_placements: Sequence[Placement] | None = None,
     ) -> Executable:
-        chosen = self._chosen(options, devices)
+        chosen = self._choose_devices(options, devices)
         numbers = tuple(sorted({device.process_index for device in chosen}))
         if self.group is None or len(numbers) == 1:
             return pjrt_executable.compile_module(
                 self.client, module, options, out_types, chosen, out_placements
             )
         name = str(module.operation.attributes["sym_name"]).strip('"').removeprefix("jit_")
-        digest = cache_keys.shared_key(module, options, chosen)
-        self.group.agree_program(digest, name, numbers)
+        self.group.agree_program(cache_keys.shared_key(module, options, chosen), name, numbers)
         made = pjrt_executable.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
@@ -203,12 +202,16 @@ class JaxlibBackend(Backend):
         devices: Sequence[Device] | None = None,
         out_placements: Sequence[Placement] | None = None,
     ) -> Executable:
-        chosen = self._chosen(options, devices)
         return pjrt_executable.deserialize(
-            self.client, data, options, out_types, chosen, out_placements
+            self.client,
+            data,
+            options,
+            out_types,
+            self._choose_devices(options, devices),
+            out_placements,
         )
 
-    def _chosen(
+    def _choose_devices(
         self, options: CompileOptions, devices: Sequence[Device] | None
     ) -> Sequence[Device]:
         if devices is not None:
@@ -221,7 +224,7 @@ class JaxlibBackend(Backend):
 
 
 def _refuse_to_wait() -> None:
-    """Has values read only if they are there: in a forked process nothing will compute them."""
+    """Makes reads of values that are not ready fail: a forked process never computes them."""
 
     def of_ready(wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def read(values: Any) -> Any:
@@ -264,7 +267,7 @@ def _group_of(distributed: Distributed | None) -> Any:
     return None if distributed is None else distributed.watcher
 
 
-def _noted(group: Any, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _note_waits(group: Any, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function that waits for values, which another process may have to make."""
 
     def noted(values: Any) -> Any:
@@ -277,7 +280,7 @@ def _noted(group: Any, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _cpu_client(distributed: Distributed | None) -> Any:
     text = os.environ.get("WEFT_NUM_CPU_DEVICES")
     # Without a number XLA itself reads --xla_force_host_platform_device_count from XLA_FLAGS.
-    count = config.host_settings().num_cpu_devices or (_positive(text) if text else None)
+    count = config.host_settings().num_cpu_devices or (_parse_positive(text) if text else None)
     if distributed is None:
         return extension.get_tfrt_cpu_client(asynchronous=True, num_devices=count)
     return extension.get_tfrt_cpu_client(
@@ -290,7 +293,7 @@ def _cpu_client(distributed: Distributed | None) -> Any:
     )
 
 
-def _positive(text: str) -> int:
+def _parse_positive(text: str) -> int:
     if not text.strip().isdigit() or int(text) == 0:
         message = "WEFT_NUM_CPU_DEVICES is a positive whole number"
         fix = Fix("environment", "set WEFT_NUM_CPU_DEVICES=8, or unset it")
@@ -313,8 +316,8 @@ def cuda_plugin() -> Path | None:
 
 
 def _check_release(plugin: Path) -> None:
-    """Raises PlatformError if the plugin is of another release than jaxlib: they share memory
-    layouts that change."""
+    """Raises PlatformError unless plugin and jaxlib are of one release: they share memory
+    layouts."""
     name = f"jax-{plugin.parent.name.removeprefix('xla_')}-pjrt"
     try:
         release = importlib.metadata.version(name)

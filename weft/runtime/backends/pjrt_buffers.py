@@ -45,13 +45,12 @@ def put(
 ) -> Buffer:
     """A NumPy array on one device; see `Backend.put`."""
     if array.dtype != array_type.dtype or array.shape != array_type.shape:
-        array = _fitting(array, array_type)
+        array = _to_type(array, array_type)
     semantics = _COPY_NOW if copy else _ZERO_COPY
     if copy and array.nbytes >= _LARGE and device.platform == "cpu":
         array, semantics = aligned_copy(array), _ZERO_COPY
-    placement = single(device)
     return _batched_device_put(
-        array_type, placement, (array,), (device,), True, False, semantics, True
+        array_type, single(device), (array,), (device,), True, False, semantics, True
     )
 
 
@@ -87,7 +86,7 @@ def put_shards(
         if block is None:
             block = _native_order(shard)
             if block.dtype != dtype:
-                _refuse(block, array_type)
+                _refuse_type(block, array_type)
             if copy:
                 block = aligned_copy(block) if block.nbytes >= _LARGE else block.copy()
             made[id(shard)] = block
@@ -98,21 +97,19 @@ def put_shards(
 
 
 def _copied_by_xla(shards: Sequence[np.ndarray[Any, Any]], dtype: np.dtype[Any]) -> bool:
-    """Whether XLA is to copy these blocks itself, which is faster.
-
-    It fails with "bad function call" where two of them start at one address, and it would copy a
-    block that several devices get for each of them.
-    """
+    """Whether XLA is to copy these blocks itself, which is faster. It fails with "bad function
+    call" where two of them start at one address, and it would copy a block that several devices get
+    for each of them."""
     if not all(s.dtype == dtype and s.nbytes < _LARGE and s.dtype.isnative for s in shards):
         return False
     addresses = {s.__array_interface__["data"][0] for s in shards}
     return len(addresses) == len(shards)
 
 
-def _fitting(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> np.ndarray[Any, Any]:
+def _to_type(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> np.ndarray[Any, Any]:
     array = _native_order(array)
     if array.dtype != array_type.dtype or array.shape != array_type.shape:
-        _refuse(array, array_type)
+        _refuse_type(array, array_type)
     return array
 
 
@@ -120,7 +117,7 @@ def _native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def _refuse(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> NoReturn:
+def _refuse_type(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> NoReturn:
     message = "the data do not have the type they were announced with"
     got = f"{array.dtype}{list(array.shape)}"
     wanted = f"{array_type.dtype}{list(array_type.shape)}"
@@ -147,14 +144,14 @@ def assemble(buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Pl
     made = extension.ArrayImpl(
         array_type, placement, list(buffers), committed=True, _skip_checks=True
     )
-    return _opened(made)
+    return _mark_shared(made)
 
 
 def relabel(buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
     """The memory of a buffer as another array; see `Backend.relabel`."""
     if is_deleted(buffer):
         raise deleted("device_put")
-    return _opened(buffer._rewrap_with_aval_and_sharding(array_type, placement))
+    return _mark_shared(buffer._rewrap_with_aval_and_sharding(array_type, placement))
 
 
 # ---- out -----------------------------------------------------------------------------------------
@@ -169,7 +166,7 @@ def to_numpy(buffer: Buffer) -> np.ndarray[Any, Any]:
     except (BufferError, RuntimeFault):
         pass
     try:
-        array: np.ndarray[Any, Any] = _copied_out(buffer)[0]
+        array: np.ndarray[Any, Any] = _copy_out(buffer)[0]
     except RuntimeFault as error:
         raise fault(error, [buffer]) from error
     if array.flags.writeable:
@@ -178,7 +175,7 @@ def to_numpy(buffer: Buffer) -> np.ndarray[Any, Any]:
 
 
 @without_jax
-def _copied_out(buffer: Buffer) -> Any:
+def _copy_out(buffer: Buffer) -> Any:
     return buffer._single_device_array_to_np_array_did_copy()
 
 
@@ -193,14 +190,14 @@ def shards(buffer: Buffer) -> list[Buffer]:
     """The single-device buffers of this process in an array."""
     if is_deleted(buffer):
         raise deleted("shards")
-    return _parts(_opened(buffer)) if is_tiled(buffer._sharding) else [buffer]
+    return _parts(_mark_shared(buffer)) if is_tiled(buffer._sharding) else [buffer]
 
 
 def replica(buffer: Buffer) -> Buffer:
     """One of the equal single-device buffers of an array; see `Backend.replica`."""
     if is_deleted(buffer):
         raise deleted("shards")
-    return _replica(_opened(buffer)) if is_tiled(buffer._sharding) else buffer
+    return _replica(_mark_shared(buffer)) if is_tiled(buffer._sharding) else buffer
 
 
 @without_jax
@@ -219,9 +216,8 @@ def copy_to_device(buffer: Buffer, array_type: ArrayTypeLike, device: Device) ->
         raise deleted("device_put")
     if device_of(buffer).client is not device.client:
         return put(to_numpy(buffer), array_type, device, True)
-    placement = single(device)
     return _batched_device_put(
-        array_type, placement, (buffer,), (device,), True, False, _COPY_NOW, True
+        array_type, single(device), (buffer,), (device,), True, False, _COPY_NOW, True
     )
 
 
@@ -241,8 +237,8 @@ def block_until_ready(buffers: Sequence[Buffer]) -> None:
 _shared_parts: dict[int, weakref.ref[Any]] = {}
 
 
-def _opened(buffer: Buffer) -> Buffer:
-    """Notes that others may hold parts of the buffer, and returns it."""
+def _mark_shared(buffer: Buffer) -> Buffer:
+    """Records that others may hold parts of the buffer, and returns it."""
     number = id(buffer)
     if number not in _shared_parts:
         _shared_parts[number] = weakref.ref(buffer, lambda _: _shared_parts.pop(number, None))
@@ -300,10 +296,8 @@ explanations: list[Callable[[str], WeftError | None]] = []
 
 
 def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
-    """The error for the user when the runtime fails on these buffers.
-
-    An error that a Python callback raised is part of the message, with the line where it did.
-    """
+    """The error for the user when the runtime fails on these buffers. An error that a Python
+    callback raised is part of the message, with the line where it did."""
     if any(is_deleted(buffer) for buffer in buffers):
         return deleted()
     for explain in explanations:
@@ -319,11 +313,9 @@ _DLPACK_PLATFORMS = {1: "cpu", 2: "gpu", 3: "cpu"}
 
 
 def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
-    """A capsule that shares the memory of a single-device buffer.
-
-    It is made from a clone: jaxlib ends the process if a buffer is deleted while a capsule made
-    from that very object is alive; a deleted clone's memory stays until the capsule goes.
-    """
+    """A capsule that shares the memory of a single-device buffer. It is made from a clone: jaxlib
+    ends the process if a buffer is deleted while a capsule made from that very object is alive; a
+    deleted clone's memory stays until the capsule goes."""
     if buffer.is_deleted():
         raise deleted("dlpack")
     try:

@@ -120,7 +120,7 @@ class JaxlibExecutable(Executable):
         elif calls is None:
             self.execute = self._execute_alone
         if extension.tracebacks_enabled():
-            self.execute = _freeing_tracebacks(self.execute)
+            self.execute = _free_tracebacks_first(self.execute)
         self.options = options
         self.out_types = tuple(out_types)
         if out_placements is None:
@@ -131,7 +131,7 @@ class JaxlibExecutable(Executable):
         ]
 
     def _own_placements(self, devices: Sequence[Device]) -> list[Placement]:
-        """The default placements of the results: the one device, or those that XLA chose."""
+        """The default placements of the results: the one device, or the compiler's choice."""
         if self.options.num_partitions == 1:
             return [single(devices[0])] * len(self.out_types)
         return [tiled(devices, assignment) for assignment in self.output_assignments()]
@@ -262,7 +262,9 @@ class JaxlibExecutable(Executable):
         return [None] * len(self.out_types) if found is None else list(map(assignment_of, found))
 
 
-def _freeing_tracebacks(execute: Callable[[Sequence[Any]], Any]) -> Callable[[Sequence[Any]], Any]:
+def _free_tracebacks_first(
+    execute: Callable[[Sequence[Any]], Any],
+) -> Callable[[Sequence[Any]], Any]:
     """The function that first frees the frames of results that are gone: see `pjrt.start`."""
 
     def run(buffers: Sequence[Any]) -> Any:
@@ -292,8 +294,7 @@ def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
     build.use_spmd_partitioning = count > 1
     build.use_shardy_partitioner = True
     ids = np.asarray([device.id for device in devices], np.int32).reshape(1, count)
-    assignment = extension.DeviceAssignment.create(ids)
-    made.device_assignment = build.device_assignment = assignment
+    made.device_assignment = build.device_assignment = extension.DeviceAssignment.create(ids)
     chosen: dict[str, OptionValue] = {}
     if options.fast_compile and devices[0].platform == "cpu":
         chosen.update(_FAST)
@@ -342,7 +343,7 @@ def compile_module(
                 loaded, options, out_types, devices, out_placements, failures, again
             )
         except RuntimeFault as error:
-            if not _dropped_fast_option(error, options):
+            if not _drop_fast_option(error, options):
                 raise _compile_error(error, module) from error
 
 
@@ -366,8 +367,7 @@ def deserialize(
         message = f"the compiled program cannot be loaded: {error}"
         fix = Fix("recompile", "compile the program again with this release of jaxlib")
         raise WeftValueError(message, operation="deserialize", fix=fix) from error
-    shared = Loaded(loaded)
-    made = JaxlibExecutable(shared, options, out_types, devices, out_placements, failures)
+    made = JaxlibExecutable(Loaded(loaded), options, out_types, devices, out_placements, failures)
     made.serialized = data
     return made
 
@@ -405,9 +405,8 @@ def check_devices(options: CompileOptions, devices: Sequence[Device]) -> None:
         raise WeftValueError(message, operation="compile", got=got, wanted=wanted)
 
 
-def _dropped_fast_option(error: Exception, options: CompileOptions) -> bool:
-    """Leaves an option out from now on, if it was ours that XLA refused (another thread may have
-    done so already)."""
+def _drop_fast_option(error: Exception, options: CompileOptions) -> bool:
+    """Drops one of our options for good if XLA refused it, perhaps in another thread before."""
     match = _MISSING_OPTION.search(str(error))
     ours = options.fast_compile and match is not None and match[1] in _FAST_NAMES
     if match is None or not ours or match[1] in dict(options.compiler_options):

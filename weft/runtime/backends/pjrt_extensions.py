@@ -71,8 +71,7 @@ class _CustomCallArgs(ctypes.Structure):
 
 
 class _TypeInfo(ctypes.Structure):
-    """How a value of a type is destroyed, and written and read, which the header that handlers are
-    compiled against does not have."""
+    """How values of a type are destroyed, written and read; handlers' headers lack the last two."""
 
     _fields_ = [(name, ctypes.c_void_p) for name in ("deleter", "serialize", "deserialize")]
 
@@ -118,10 +117,8 @@ def table(library: str) -> int:
 
 
 def register_handler(api: int, name: str, stages: Mapping[str, int], api_version: int) -> None:
-    """Gives a plugin the addresses of a handler's stages; `api` is the address of its table.
-
-    Raises PluginFault where the plugin refuses them, or has no way to take them.
-    """
+    """Gives a plugin the addresses of a handler's stages; `api` is the address of its table. Raises
+    PluginFault where the plugin refuses them, or has no way to take them."""
     found = _extension(api, _GPU_CUSTOM_CALL, _GpuCustomCall)
     text = name.encode()
     args = _CustomCallArgs(
@@ -132,10 +129,8 @@ def register_handler(api: int, name: str, stages: Mapping[str, int], api_version
 
 def register_type(api: int, name: str, type_id: int, type_info: int | None) -> None:
     """Registers a type of states or of user data with a plugin. `type_id` is the address of its
-    number, which is chosen where it is 0; `type_info` that of its `XLA_FFI_TypeInfo`.
-
-    Raises PluginFault where the plugin refuses it, or has no way to take it.
-    """
+    number, which is chosen where it is 0; `type_info` that of its `XLA_FFI_TypeInfo`. Raises
+    PluginFault where the plugin refuses it, or has no way to take it."""
     found = _extension(api, _FFI, _Ffi)
     number, text, info = ctypes.c_int64.from_address(type_id), name.encode(), _TypeInfo()
     if type_info is not None:

@@ -40,7 +40,7 @@ gated: list[tuple[type, str]] = []
 
 
 def pass_gate() -> None:
-    """Does what closed the gate, if it is closed: raises, or waits."""
+    """Calls the closed gate, which raises or waits; does nothing while the gate is open."""
     if _gate is not None:
         _gate()
 
@@ -55,13 +55,13 @@ def _close(gate: Callable[[], None]) -> None:
     global _gate
     if _gate is None:
         for cls, name in gated:
-            setattr(cls, name, property(_behind_gate(getattr(cls, name))))
+            setattr(cls, name, property(_gated_getter(getattr(cls, name))))
     _gate = gate
     if calls is not None:
         calls.use_gate(gate)
 
 
-def _behind_gate(slot: Any) -> Callable[[Any], Any]:
+def _gated_getter(slot: Any) -> Callable[[Any], Any]:
     def read(instance: Any) -> Any:
         pass_gate()
         return slot.__get__(instance)
@@ -74,9 +74,7 @@ def _behind_gate(slot: Any) -> Callable[[Any], Any]:
 
 def register_fork(refuse_to_wait: Callable[[], object]) -> None:
     """Makes processes that are forked from now on refuse to compile and to run executables.
-
-    `refuse_to_wait` is called in each, to make waiting for values pass the gate too.
-    """
+    `refuse_to_wait` is called in each, to make waiting for values pass the gate too."""
     global _forks_registered
     if not _forks_registered and hasattr(os, "register_at_fork"):
         _forks_registered = True
@@ -101,10 +99,6 @@ def _refuse() -> None:
     )
     fix = Fix("spawn", text, {"context": "spawn"})
     raise WeftError(message, operation="fork", got=got, fix=fix)
-
-
-def _is_forked() -> bool:
-    return _gate is _refuse
 
 
 # ---- the end -------------------------------------------------------------------------------------
@@ -140,7 +134,7 @@ def register_end(keep: Any, waits: Sequence[Callable[[], object]]) -> None:
 def _wait_at_exit(
     keep: Any, thread: threading.Thread, ends: threading.Event, done: threading.Event
 ) -> None:
-    if _is_forked():
+    if _gate is _refuse:
         return
     _close(_stop_others)
     try:
@@ -158,18 +152,16 @@ def _wait_at_exit(
 
 
 def _stop_others() -> None:
-    """Holds a daemon thread up while the process ends. Not for ever: a function that is called at
+    """Blocks a daemon thread while the process ends, but not for ever: a function that is called at
     exit may wait for it."""
     if threading.get_ident() != threading.main_thread().ident and not inside_callback():
         threading.Event().wait(LONGEST_WAIT)
 
 
 def _leave_as_it_is(keep: Any) -> None:
-    """Makes the process end, with its exit status, while XLA still works in other threads.
-
-    Python ends such a thread where it returns to the interpreter, and C++ calls that an error: its
-    handler lets the thread sleep. The functions that free C++'s data at exit are left out.
-    """
+    """Makes the process end, with its exit status, while XLA still works in other threads. Python
+    ends such a thread where it returns to the interpreter, and C++ calls that an error: its handler
+    lets the thread sleep. The functions that free C++'s data at exit are left out."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
     with contextlib.suppress(OSError, AttributeError):  # other systems than Linux with glibc
         libc, libstdcxx = ctypes.CDLL(None), ctypes.CDLL("libstdc++.so.6")

@@ -46,7 +46,7 @@ def layout_constraint(
 
 
 def _same_sharding_rule(shape: Sequence[int]) -> ir.Attribute:
-    """Shardy's rule for an operation whose one result is split as its one operand is."""
+    """Shardy's rule for an operation that splits its result as its operand."""
     with context():
         dims = [sdy.DimMappingAttr.get([axis]) for axis in range(len(shape))]
         tensor = sdy.TensorMappingAttr.get(dims)
@@ -55,19 +55,14 @@ def _same_sharding_rule(shape: Sequence[int]) -> ir.Attribute:
 
 @functools.cache
 def register_partitioner() -> None:
-    """Tells XLA, in this process, how a layout constraint is partitioned: block by block, in the
-    sharding that the result is to have."""
+    """Tells XLA to partition a layout constraint block by block, in the sharding of the result."""
     extension.register_custom_call_partitioner(
-        _PARTITIONED, _same_sharding, _partition, _operand_sharding, True
+        _PARTITIONED,
+        lambda sharding, shape, config: sharding,
+        _partition,
+        lambda shapes, shardings, result, config: shardings[0],
+        True,
     )
-
-
-def _same_sharding(sharding: Any, shape: Any, config: Any) -> Any:
-    return sharding
-
-
-def _operand_sharding(shapes: Any, shardings: Any, result: Any, config: Any) -> Any:
-    return shardings[0]
 
 
 def _partition(

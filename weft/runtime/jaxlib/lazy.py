@@ -30,8 +30,8 @@ pending_nodes: list[
 
 
 def imported(name: str) -> types.ModuleType:
-    """The module of a name. One of jaxlib's, or that imports jaxlib, is imported on a thread that
-    no signal reaches; none of them needs a module that the main thread may be importing."""
+    """The module of a name. A module of jaxlib, or one that imports jaxlib, is imported on a thread
+    without signals; none of them needs a module that the main thread may be importing."""
     found = sys.modules.get(name)
     if found is None or getattr(found.__spec__, "_initializing", False):
         thread = threading.get_ident() == threading.main_thread().ident
@@ -56,7 +56,7 @@ class LazyModule(types.ModuleType):
 
 
 class LazyFunctions(LazyModule):
-    """A lazy module whose functions may be named before it is needed."""
+    """A lazy module that can name its functions before the import."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or self.__name__ in sys.modules:

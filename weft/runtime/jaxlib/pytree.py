@@ -79,14 +79,12 @@ registry.__name__ = "registry"
 
 
 def explain_recursion(tree: Any, error: BaseException) -> None:
-    """Raises TreeError where a tree is nested too deep to be followed, or contains itself.
-
-    `error` is what jaxlib raised: RecursionError, or SystemError or ValueError because of one.
-    """
+    """Raises TreeError where a tree is nested too deep to be followed, or contains itself. `error`
+    is what jaxlib raised: RecursionError, or SystemError or ValueError because of one."""
     if not isinstance(error, RecursionError) and not isinstance(error.__cause__, RecursionError):
         return
     operation, wanted = "tree.flatten", "containers that end in leaves"
-    levels = _levels(tree)
+    levels = _depth(tree)
     if levels is None:
         message = "the tree contains itself: a container in it is one of those around it"
         fix = Fix("cycle", "take the container out of itself")
@@ -99,9 +97,8 @@ def explain_recursion(tree: Any, error: BaseException) -> None:
     raise TreeError(message, operation=operation, got=got, wanted=wanted, fix=fix) from error
 
 
-def _levels(tree: Any) -> int | None:
-    """How many containers are inside one another, where it is found out by following the first ones
-    that are too many; None where one is inside itself."""
+def _depth(tree: Any) -> int | None:
+    """The depth of a tree along its first containers that are nested too deep; None for a cycle."""
     level = flatten_one_level(tree)
     # The containers around the present place, with what is still to be looked at of each.
     around, path, most = {id(tree)}, [(tree, iter(level[0] if level else ()))], 0
@@ -122,8 +119,8 @@ def _levels(tree: Any) -> int | None:
     return most
 
 
-def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of jaxlib's that flattens, with `explain_recursion`."""
+def _guard(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a flattening function of jaxlib with `explain_recursion`."""
     if calls is not None:
         compiled: Callable[..., Any] = calls.guarded(function, explain_recursion)
         return compiled
@@ -140,9 +137,9 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 # flatten(tree, is_leaf=None, /) -> (leaves, treedef); raises ValueError for unsortable keys, and
 # TreeError for a tree that is nested too deep.
-flatten: Callable[..., tuple[list[Any], PyTreeDef]] = _guarded(registry.flatten)
+flatten: Callable[..., tuple[list[Any], PyTreeDef]] = _guard(registry.flatten)
 # The predicate here takes (path, subtree).
-flatten_with_path: Callable[..., tuple[list[tuple[KeyPath, Any]], PyTreeDef]] = _guarded(
+flatten_with_path: Callable[..., tuple[list[tuple[KeyPath, Any]], PyTreeDef]] = _guard(
     registry.flatten_with_path
 )
 # (children, data) of a node, None for a leaf.

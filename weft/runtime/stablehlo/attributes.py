@@ -60,7 +60,7 @@ def boolean(value: bool) -> ir.Attribute:
 
 @functools.cache
 def unit() -> ir.Attribute:
-    """The attribute whose presence is its meaning."""
+    """The unit attribute, which has no value."""
     return ir.UnitAttr.get(context())
 
 
@@ -116,7 +116,7 @@ def precision_config(left: str, right: str) -> ir.Attribute:
 
 
 def elements(array: np.ndarray[Any, Any], shape: Sequence[int]) -> ir.Attribute:
-    """`dense<…>`: the values of an array; an array of one element stands for all of `shape`."""
+    """`dense<…>`: the values of an array; a single element is broadcast to `shape`."""
     if array.size * array.itemsize <= 64:
         return _few_elements(array.tobytes(), array.shape, array.dtype, tuple(shape))
     return _elements(array, tuple(shape))

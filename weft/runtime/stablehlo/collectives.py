@@ -45,7 +45,7 @@ def _channel(number: int) -> ir.Attribute:
     return hlo.ChannelHandle.get(number, 1, context=context())  # 1: from device to device
 
 
-def _grouped(groups: Groups, channel: int) -> dict[str, ir.Attribute]:
+def _group_attributes(groups: Groups, channel: int) -> dict[str, ir.Attribute]:
     return {
         "replica_groups": _groups(groups),
         "channel_handle": _channel(channel),
@@ -53,7 +53,7 @@ def _grouped(groups: Groups, channel: int) -> dict[str, ir.Attribute]:
     }
 
 
-def _combining(
+def _combine_region(
     x: ir.Value, combine: Callable[[ir.Value, ir.Value], ir.Value]
 ) -> tuple[list[ir.Type], Callable[[list[ir.Value]], Sequence[ir.Value]]]:
     scalar = ranked((), x.type.element_type)
@@ -72,8 +72,8 @@ def all_reduce(
         combine: Emits the sum, or another combination, of two scalars; it has to be associative.
     """
     types = [value.type for value in operands]
-    regions = [_combining(operands[0], combine)]
-    return op("stablehlo.all_reduce", operands, types, _grouped(groups, channel), regions)
+    regions = [_combine_region(operands[0], combine)]
+    return op("stablehlo.all_reduce", operands, types, _group_attributes(groups, channel), regions)
 
 
 def all_gather(
@@ -85,8 +85,8 @@ def all_gather(
         dimension: The dimension along which the parts are joined, in the order of the group.
     """
     size = len(groups[0])
-    types = [_scaled(value.type, dimension, size, 1) for value in operands]
-    config = {"all_gather_dim": attrs.integer(dimension), **_grouped(groups, channel)}
+    types = [_scale_dimension(value.type, dimension, size, 1) for value in operands]
+    config = {"all_gather_dim": attrs.integer(dimension), **_group_attributes(groups, channel)}
     return op("stablehlo.all_gather", operands, types, config)
 
 
@@ -103,9 +103,9 @@ def reduce_scatter(
         dimension: The dimension that is split: part i goes to device i of the group.
         combine: Emits the sum, or another combination, of two scalars; it has to be associative.
     """
-    made = _scaled(x.type, dimension, 1, len(groups[0]))
-    config = {"scatter_dimension": attrs.integer(dimension), **_grouped(groups, channel)}
-    return op("stablehlo.reduce_scatter", (x,), (made,), config, [_combining(x, combine)])[0]
+    made = _scale_dimension(x.type, dimension, 1, len(groups[0]))
+    config = {"scatter_dimension": attrs.integer(dimension), **_group_attributes(groups, channel)}
+    return op("stablehlo.reduce_scatter", (x,), (made,), config, [_combine_region(x, combine)])[0]
 
 
 def all_to_all(
@@ -123,7 +123,9 @@ def all_to_all(
     """
     size = len(groups[0])
     types = [
-        _scaled(_scaled(value.type, split_dimension, 1, size), concat_dimension, size, 1)
+        _scale_dimension(
+            _scale_dimension(value.type, split_dimension, 1, size), concat_dimension, size, 1
+        )
         for value in operands
     ]
     config = {
@@ -147,7 +149,7 @@ def collective_permute(x: ir.Value, pairs: Sequence[tuple[int, int]], channel: i
     return op1("stablehlo.collective_permute", (x,), x.type, config)
 
 
-def _scaled(of: ir.Type, dimension: int, times: int, over: int) -> ir.Type:
+def _scale_dimension(of: ir.Type, dimension: int, times: int, over: int) -> ir.Type:
     shape = list(of.shape)
     shape[dimension] = shape[dimension] * times // over
     return ranked(shape, of.element_type)

@@ -40,8 +40,8 @@ _AS_LARGE = frozenset(
 
 
 def multiplies_by_inverse(division: ir.Operation) -> bool:
-    """Whether the compiler may multiply by the inverse of the divisor: it does where the divisor
-    repeats elements, so that it has fewer inverses to compute."""
+    """Whether the compiler may multiply by the inverse of the divisor: it does where the divisor is
+    a broadcast, which has fewer inverses to compute."""
     divisor = division.operands[1]
     kind = str(divisor.type.element_type)
     return (
@@ -50,8 +50,8 @@ def multiplies_by_inverse(division: ir.Operation) -> bool:
 
 
 def _repeats(value: ir.Value) -> bool:
-    """Whether a value may repeat the elements of a smaller one. It does not if it is computed,
-    elementwise, from an argument of its size or from what has a buffer of its own."""
+    """Whether a value may be a broadcast of a smaller one. It is not if it is computed,
+    elementwise, from an argument of its size or from a result with its own buffer."""
 
     def over(name: str) -> bool:
         return name in ELEMENTWISE or name in _ALSO_KEEP_SIZE

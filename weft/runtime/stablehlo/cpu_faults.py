@@ -119,10 +119,12 @@ def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.
     if partitions > 1:
         for found in named("stablehlo.pad"):
             again = sum(name_of(use.owner) == "pad" for use in found.operands[0].uses) > 1
-            if again or _is_cut(found):
-                faults.append((found, _padded_apart if again else _padded_before))
+            if again or _is_sliced(found):
+                faults.append((found, _pad_separately if again else _pad_before_use))
         reshapes = named("stablehlo.reshape")
-        faults += [(x, _with_operand_before) for x in reshapes if _misleads(x, partitions)]
+        faults += [
+            (x, _with_operand_before) for x in reshapes if _misleads_partitioner(x, partitions)
+        ]
     return faults
 
 
@@ -131,14 +133,16 @@ def _cpu_faults(
 ) -> list[tuple[ir.Operation, Mend]]:
     """Those that the compiler for the CPU makes. `named`: finds operations by their names."""
     faults: list[tuple[ir.Operation, Mend]] = []
-    faults += [(x, _from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)]
+    faults += [
+        (x, _subtract_from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)
+    ]
     windows = named("stablehlo.reduce", "stablehlo.reduce_window")
     reductions = [r for r in windows if len(r.results) == 1 and is_float(r.operands[0])]
     if reductions:
         faults += [
-            (x, _compared) for x in named(*_EXTREMA) if prod(shape_of(x)) > 1 and _of_floats(x)
+            (x, _by_comparison) for x in named(*_EXTREMA) if prod(shape_of(x)) > 1 and _of_floats(x)
         ]
-        faults += [(x, _truncated) for x in named("stablehlo.convert") if _is_to_8_bits(x)]
+        faults += [(x, _truncate) for x in named("stablehlo.convert") if _is_to_8_bits(x)]
     for reduction in reductions:
         if _may_lose_nan(reduction):
             continue
@@ -146,7 +150,7 @@ def _cpu_faults(
             alone = partitions == 1 and not _suits_library(reduction)
             faults.append((reduction, _as_bits if alone else _beside_signs))
         elif version < _REPAIRED and _is_sum_at_risk(reduction):
-            faults.append((reduction, _apart))
+            faults.append((reduction, _with_unfused_operand))
     for found in named("stablehlo.all_reduce"):
         if len(found.results) == 1 and _of_floats(found) and _body(found) in _EXTREMA:
             faults.append((found, _as_ordered_integers))
@@ -156,11 +160,11 @@ def _cpu_faults(
         slices = [*named("stablehlo.dynamic_slice"), *named("stablehlo.gather")]
         if any(map(_slices_a_slice, slices)):
             faults += [(x, _with_start_inside) for x in slices]
-    faults += [(x, _keeping_nan) for x in named(*_EXPONENTIALS) if _sees_nan(x)]
+    faults += [(x, _select_nan) for x in named(*_EXPONENTIALS) if _sees_nan(x)]
     for found in named("stablehlo.divide", "stablehlo.multiply"):
         inverse = found.name == "stablehlo.divide" and multiplies_by_inverse(found)
         if is_moved(found):
-            faults.append((found, _kept_scaled if inverse else kept))
+            faults.append((found, _keep_scaled if inverse else kept))
         elif inverse:
             faults.append((found, scaled))
     return faults
@@ -170,7 +174,7 @@ def _cpu_faults(
 
 
 def _may_lose_nan(operation: ir.Operation) -> bool:
-    """Whether the program says that a NaN comes out elsewhere."""
+    """Whether the program says that it finds NaNs by another computation."""
     name = "mhlo.frontend_attributes"
     there = operation.attributes[name] if name in operation.attributes else ()
     return any(own.name == NAN_ELSEWHERE for own in there)
@@ -189,7 +193,7 @@ def _body(reduction: ir.Operation) -> str | None:
 # ---- maximum and minimum -------------------------------------------------------------------------
 
 
-def _compared(extremum: ir.Operation) -> ir.Value:
+def _by_comparison(extremum: ir.Operation) -> ir.Value:
     """By a comparison and a selection, which the library does not know."""
     x, y = extremum.operands
     first = or_(compare(x, y, _EXTREMA[extremum.name]), compare(x, x, "NE"))
@@ -197,8 +201,8 @@ def _compared(extremum: ir.Operation) -> ir.Value:
 
 
 def _suits_library(reduction: ir.Operation) -> bool:
-    """Whether the library reduces long runs of elements that lie side by side; it is slow where
-    they are short, and does not take what is small."""
+    """Whether the library reduces this fast: it is slow for short runs of contiguous elements, and
+    does not take small ones."""
     shape = reduction.operands[0].type.shape
     if reduction.name != "stablehlo.reduce" or prod(shape) < 4096:
         return False
@@ -261,14 +265,14 @@ def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
     x = convert(x, wide)
     last = limits.max if name == "stablehlo.maximum" else limits.min
     nan = constant(last, x.type.shape, bits)
-    keys = select(compare(x, x, "NE"), nan, _ordered(bitcast_convert(x, bits)))
+    keys = select(compare(x, x, "NE"), nan, _to_ordered_integers(bitcast_convert(x, bits)))
     scalar = constant(0, (), bits).type
     region = ([scalar] * 2, lambda pair: [op1(name, pair, scalar)])
     out = op("stablehlo.all_reduce", [keys], [keys.type], attributes_of(reduction), [region])[0]
-    return convert(bitcast_convert(_ordered(out), wide), kind)
+    return convert(bitcast_convert(_to_ordered_integers(out), wide), kind)
 
 
-def _ordered(x: ir.Value) -> ir.Value:
+def _to_ordered_integers(x: ir.Value) -> ir.Value:
     """The bits of numbers as integers in their order, and back."""
     bits = dtype_of(x.type.element_type)
     sign_bit = constant(8 * bits.itemsize - 1, x.type.shape, bits)
@@ -309,8 +313,8 @@ def _is_sum_at_risk(reduction: ir.Operation) -> bool:
 
 
 def _sums_repeated(x: ir.Value, count: int) -> bool:
-    """Whether a value that is summed along `count` dimensions is computed from a repeated one,
-    along several or by a change of its shape; or from what is not in sight."""
+    """Whether a value that is summed along `count` dimensions is computed from a broadcast (along
+    several dimensions, or by a reshape), or from an unknown value."""
     for value in above(x, lambda name: name in ELEMENTWISE | _RESHAPES):
         if value is None or may_be_anything(value):
             return True
@@ -323,25 +327,25 @@ def _sums_repeated(x: ir.Value, count: int) -> bool:
     return False
 
 
-def _apart(reduction: ir.Operation) -> ir.Value:
-    """With an operand that is not fused."""
+def _with_unfused_operand(reduction: ir.Operation) -> ir.Value:
+    """The reduction with an operand that is not fused."""
     return _with_operands(reduction, {0: unfused(reduction.operands[0])})
 
 
-def _kept_scaled(division: ir.Operation) -> ir.Value:
+def _keep_scaled(division: ir.Operation) -> ir.Value:
     return kept(division, scaled(division))
 
 
 def _is_to_8_bits(convert: ir.Operation) -> bool:
-    """Whether floating-point numbers become integers of 8 bits: the library rounds them to the
-    nearest, and leaves them as they are if they become floating-point numbers again."""
+    """Whether floats become integers of 8 bits. The library rounds them to the nearest, and does
+    nothing if they become floats again."""
     return is_float(convert.operands[0]) and dtype_of(convert.results[0].type.element_type) in (
         np.dtype(np.int8),
         np.dtype(np.uint8),
     )
 
 
-def _truncated(found: ir.Operation) -> ir.Value:
+def _truncate(found: ir.Operation) -> ir.Value:
     """With an operand and a result that are not fused."""
     return unfused(_with_operands(found, {0: unfused(found.operands[0])}))
 
@@ -351,7 +355,7 @@ def _behind_barrier(x: ir.Value) -> ir.Value:
 
 
 def _with_operands(operation: ir.Operation, operands: dict[int, ir.Value]) -> ir.Value:
-    """The result of an operation that has these operands in place of its own."""
+    """The result of an operation with some operands replaced."""
     made = operation.clone()
     for position, value in operands.items():
         made.operands[position] = value
@@ -362,8 +366,8 @@ def _with_operands(operation: ir.Operation, operands: dict[int, ir.Value]) -> ir
 
 
 def _overwrites(update: ir.Operation) -> bool:
-    """Whether an update in place may read what it has written: its block is computed from what is
-    updated, and the shape of that changes before or after."""
+    """Whether an in-place update may read what it has written: its block is computed from the
+    updated array, whose shape changes before or after."""
     operand, block = update.operands[:2]
 
     def over(name: str) -> bool:
@@ -439,30 +443,29 @@ def _with_block_before(update: ir.Operation) -> ir.Value:
     return _with_operands(update, {1: _behind_barrier(update.operands[1])})
 
 
-def _is_cut(pad: ir.Operation) -> bool:
-    """Whether a part may be taken of what is padded. The compiler makes one pad with negative edges
-    of both, and its partitioner gives wrong numbers or ends the process at these."""
+def _is_sliced(pad: ir.Operation) -> bool:
+    """Whether the padded operand may be a slice. The compiler merges both into a pad with negative
+    edges, for which its partitioner gives wrong numbers or ends the process."""
     users = (use.owner for use in pad.results[0].uses)
     return any(name_of(user) not in ELEMENTWISE | WITH_BUFFER | {"reduce"} for user in users)
 
 
-def _padded_before(pad: ir.Operation) -> ir.Value:
-    """With a result that is computed before what is made of it."""
+def _pad_before_use(pad: ir.Operation) -> ir.Value:
+    """The pad with a result that is computed before its use."""
     return _behind_barrier(_with_operands(pad, {}))
 
 
-def _padded_apart(pad: ir.Operation) -> ir.Value:
-    """With an operand and a result of its own: the partitioner takes pads of one operand with other
-    values for one."""
+def _pad_separately(pad: ir.Operation) -> ir.Value:
+    """The pad with its own operand and result: the partitioner confuses pads of one operand with
+    different values."""
     return _behind_barrier(_with_operand_before(pad))
 
 
-def _misleads(reshape: ir.Operation, partitions: int) -> bool:
-    """Whether a reshape may mislead the partitioner about what is equal.
-
-    The partitioner notes the dimensions along which a broadcast repeats elements, and leaves out
-    transfers along them. A reshape gets the notes of dimensions of the same lengths on a device, in
-    order. Where it leaves one row on each device, these lengths do not tell dimensions apart."""
+def _misleads_partitioner(reshape: ir.Operation, partitions: int) -> bool:
+    """Whether a reshape may mislead the partitioner about what is equal. The partitioner notes the
+    dimensions along which a broadcast repeats elements, and leaves out transfers along them. A
+    reshape gets the notes of dimensions of the same lengths on a device, in order. Where it leaves
+    one row on each device, these lengths do not tell dimensions apart."""
     if not any(1 < n <= partitions for n in shape_of(reshape)):
         return False
     sources = above(reshape.operands[0], lambda name: name not in WITH_BUFFER)
@@ -479,7 +482,7 @@ def _with_operand_before(found: ir.Operation) -> ir.Value:
 
 
 def _slices_a_slice(found: ir.Operation) -> bool:
-    """Whether what a slice is taken from may be a slice itself."""
+    """Whether the operand of a slice may be a slice itself."""
     for value in above(found.operands[0], lambda name: name not in WITH_BUFFER):
         if value is None or may_be_anything(value):
             return True
@@ -497,16 +500,16 @@ def _with_start_inside(found: ir.Operation) -> ir.Value:
         for axis, (start, limit) in enumerate(zip(list(found.operands)[1:], last, strict=True)):
             number = known_integer(start)
             if number is None or not 0 <= number <= limit:
-                inside[axis + 1] = _clamped(start, [limit])
+                inside[axis + 1] = _clamp(start, [limit])
     else:
         numbers = hlo.GatherDimensionNumbers(found.attributes["dimension_numbers"])
         limits = [last[axis] for axis in numbers.start_index_map]
-        inside[1] = _clamped(found.operands[1], limits, numbers.index_vector_dim)
+        inside[1] = _clamp(found.operands[1], limits, numbers.index_vector_dim)
     return _with_operands(found, inside)
 
 
-def _clamped(index: ir.Value, limits: list[int], axis: int = 0) -> ir.Value:
-    """Indices between 0 and the limits of their components, which lie along an axis."""
+def _clamp(index: ir.Value, limits: list[int], axis: int = 0) -> ir.Value:
+    """Indices clipped to [0, limits] of their components along an axis."""
     kind, shape = dtype_of(index.type.element_type), tuple(index.type.shape)
     most = np.minimum(limits, np.iinfo(kind).max).astype(kind)
     if axis < len(shape):
@@ -521,8 +524,8 @@ def _clamped(index: ir.Value, limits: list[int], axis: int = 0) -> ir.Value:
 
 
 def _leaves_extremum(difference: ir.Operation) -> bool:
-    """Whether an extremum is subtracted from products: a fused multiply-add does not round them, so
-    the difference from the largest may be far from zero, and its exponential infinite or zero."""
+    """Whether an extremum is subtracted from products. A fused multiply-add does not round them, so
+    the largest difference may be far from zero, and its exponential infinite or zero."""
     if not _of_floats(difference) or _extremum_below(difference) is None:
         return False
     for x in above(difference.operands[0], lambda name: name not in WITH_BUFFER):
@@ -534,8 +537,8 @@ def _leaves_extremum(difference: ir.Operation) -> bool:
 
 
 def _extremum_below(difference: ir.Operation) -> tuple[ir.Operation, list[ir.Operation]] | None:
-    """The reduction whose extremum of the first operand is the second one, perhaps with another
-    number where it is infinite, and the operations that repeat it."""
+    """The reduction whose extremum of the first operand is the second (perhaps replaced where
+    infinite), and its broadcasts."""
     x, value = difference.operands
     repeated: list[ir.Operation] = []
     chosen = False
@@ -561,9 +564,9 @@ def _is_reduced(value: ir.Value) -> bool:
     return not isinstance(owner, ir.Block) and name_of(owner) == "reduce"
 
 
-def _from_rounded(difference: ir.Operation) -> ir.Value:
-    """From the first operand as it was rounded when the extremum was found: no element is beyond
-    that, so the selection changes nothing, and what it gives is no product."""
+def _subtract_from_rounded(difference: ir.Operation) -> ir.Value:
+    """Subtracts from the first operand as rounded for the extremum: no element is beyond it, so the
+    selection changes nothing, but its result is no product."""
     below = _extremum_below(difference)
     assert below is not None
     reduction, repeated = below
@@ -581,8 +584,8 @@ def _from_rounded(difference: ir.Operation) -> ir.Value:
 
 def _sees_nan(exponential: ir.Operation) -> bool:
     """Whether the compiler may find that elements of an operand are NaN: they are computed with
-    constants that are not finite, or with a division by zero, or a constant NaN is put beside
-    them, or may be selected: where one flag selects a row, it is seen in a copy of the loop."""
+    constants that are not finite or with a division by zero, or a constant NaN is inserted or
+    selected; where one flag selects a row, it is found in a copy of the loop."""
     for value in above(exponential.operands[0], lambda name: name not in WITH_BUFFER):
         if value is None or (is_constant(value) and _has_nan(value.owner)):
             return True
@@ -600,7 +603,7 @@ def _sees_nan(exponential: ir.Operation) -> bool:
 
 
 def _sources(value: ir.Value) -> Iterator[ir.Value]:
-    """A value, and what is repeated or cast to make it."""
+    """A value and the operands of its broadcasts, reshapes and casts."""
     walk = above(value, lambda name: name in ("broadcast_in_dim", "reshape", "convert"))
     return (x for x in walk if x is not None)
 
@@ -626,8 +629,8 @@ def _is_finite(made: ir.Operation) -> bool:
     return number is not None and math.isfinite(number)
 
 
-def _keeping_nan(exponential: ir.Operation) -> ir.Value:
-    """NaN where the operand is, chosen and not computed."""
+def _select_nan(exponential: ir.Operation) -> ir.Value:
+    """Selects NaN where the operand is NaN, instead of computing it."""
     x = exponential.operands[0]
     nan = constant(np.nan, shape_of(exponential), dtype_of(x.type.element_type))
     return select(compare(x, x, "NE"), nan, exponential.clone().results[0])

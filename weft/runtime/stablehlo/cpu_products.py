@@ -43,11 +43,11 @@ INTEGERS: dict[int, np.dtype[Any]] = {
 
 
 def is_moved(product: ir.Operation) -> bool:
-    """Whether the compiler may compute a product or quotient in another order, with a result that
-    may be beyond all numbers."""
+    """Whether the compiler may compute a product or quotient in another order, whose result may
+    overflow."""
     if not is_float(product.results[0]):
         return False
-    users = [*_used_by(product.results[0])]
+    users = [*_users(product.results[0])]
     if name_of(product) == "divide" and any(name_of(user) == "divide" for user in users):
         return True
     constants = [x for x in map(_constant, product.operands) if x is not None]
@@ -71,16 +71,16 @@ def kept(product: ir.Operation, value: ir.Value | None = None) -> ir.Value:
 
 
 def unfused(x: ir.Value) -> ir.Value:
-    """A value that passes through the integer with its bits, which the compiler's library of fused
-    loops does not take, and behind a barrier."""
+    """A value cast to an integer and back behind a barrier, which the library of fused loops does
+    not take."""
     kind = dtype_of(x.type.element_type)
     bits = np.dtype(np.int8) if kind == np.uint8 else INTEGERS[kind.itemsize]
     between = bitcast_convert(x, bits)
     return bitcast_convert(op1("stablehlo.optimization_barrier", (between,), between.type), kind)
 
 
-def _used_by(value: ir.Value) -> Iterator[ir.Operation]:
-    """The operations that use a value, also behind changes of its shape."""
+def _users(value: ir.Value) -> Iterator[ir.Operation]:
+    """The operations that use a value, directly or after changes of its shape."""
     waiting = [value]
     while waiting:
         for use in waiting.pop().uses:

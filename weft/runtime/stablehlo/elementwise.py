@@ -24,7 +24,8 @@ _create = ir.Operation.create
 
 
 def _unary(name: str, result_type: Callable[[ir.Type], ir.Type] | None = None) -> Unary:
-    """An operation whose result has the type of its operand, or the one computed from that."""
+    """An operation whose result has the type of its operand, or the type `result_type` computes
+    from it."""
 
     def emit(x: ir.Value) -> ir.Value:
         try:
@@ -33,7 +34,7 @@ def _unary(name: str, result_type: Callable[[ir.Type], ir.Type] | None = None) -
         except (AttributeError, TypeError) as error:
             raise refused(name, (x,), error) from None
 
-    return _named(emit, name)
+    return _set_name(emit, name)
 
 
 def _binary(name: str) -> Binary:
@@ -45,16 +46,14 @@ def _binary(name: str) -> Binary:
         except (AttributeError, TypeError) as error:
             raise refused(name, (x, y), error) from None
 
-    return _named(emit, name)
+    return _set_name(emit, name)
 
 
 def _division(name: str, by_zero: Callable[[ir.Value, ir.Value], ir.Value]) -> Binary:
-    """A division, of which XLA folds no integers by a divisor that may be 0.
-
-    Its folders compute a division of constants with the processor's, which ends the process for a
-    divisor of 0. So a divisor that is computed from constants alone is compared with 0 first,
-    unless it is one other than 0, and `by_zero` of the dividend and 0 is the result there.
-    """
+    """A division, of which XLA folds no integers by a divisor that may be 0. Its folders compute a
+    division of constants with the processor's, which ends the process for a divisor of 0. So a
+    divisor that is computed from constants alone is compared with 0 first, unless it is one other
+    than 0, and `by_zero` of the dividend and 0 is the result there."""
     emit = _binary(name)
 
     def emit_safely(x: ir.Value, y: ir.Value) -> ir.Value:
@@ -65,12 +64,7 @@ def _division(name: str, by_zero: Callable[[ir.Value, ir.Value], ir.Value]) -> B
         none = compare(y, zero, "EQ")
         return select(none, by_zero(x, zero), emit(x, select(none, one, y)))
 
-    return _named(emit_safely, name)
-
-
-def _all_ones(x: ir.Value, zero: ir.Value) -> ir.Value:
-    """What a compiled division by 0 gives: -1, or the greatest number without a sign."""
-    return not_(zero)
+    return _set_name(emit_safely, name)
 
 
 _MOST_LOOKED_AT = 64
@@ -102,7 +96,7 @@ def _has_zero(constant: ir.Operation) -> bool:
         return True
 
 
-def _named(function: Callable[..., ir.Value], name: str) -> Callable[..., ir.Value]:
+def _set_name(function: Callable[..., ir.Value], name: str) -> Callable[..., ir.Value]:
     function.__name__ = function.__qualname__ = name.partition(".")[2]
     function.__doc__ = f"Emits `{name}`."
     return function
@@ -128,7 +122,8 @@ cbrt = _unary("stablehlo.cbrt")
 ceil = _unary("stablehlo.ceil")
 cosine = _unary("stablehlo.cosine")
 count_leading_zeros = _unary("stablehlo.count_leading_zeros")
-divide = _division("stablehlo.divide", _all_ones)
+# A compiled division by 0 gives all ones: -1, or the largest unsigned number.
+divide = _division("stablehlo.divide", lambda x, zero: not_(zero))
 exponential = _unary("stablehlo.exponential")
 exponential_minus_one = _unary("stablehlo.exponential_minus_one")
 floor = _unary("stablehlo.floor")
@@ -233,8 +228,7 @@ def compare(x: ir.Value, y: ir.Value, direction: str, kind: str | None = None) -
 
 @functools.cache
 def _comparison_kind(element: ir.Type) -> str:
-    kind = dtype_of(element).kind
-    return {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(kind, "FLOAT")
+    return {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(dtype_of(element).kind, "FLOAT")
 
 
 def select(predicate: ir.Value, on_true: ir.Value, on_false: ir.Value) -> ir.Value:

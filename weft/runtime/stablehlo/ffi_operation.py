@@ -59,7 +59,7 @@ def call(
 
 
 def columns(kind: ir.Type, num_batch_dims: int) -> tuple[int, ...]:
-    """The layout, major to minor, of batches of matrices that lie column by column."""
+    """The major-to-minor layout of batches of column-major matrices."""
     front = min(num_batch_dims, kind.rank)
     return (*range(front), *reversed(range(front, kind.rank)))
 

@@ -228,7 +228,7 @@ def location(file: str, line: int, function: str, name_stack: str = "") -> ir.Lo
 
 @functools.lru_cache(maxsize=4096)
 def attribute(text: str) -> ir.Attribute:
-    """An attribute from its text, for those that have no constructor."""
+    """An attribute from its text, where MLIR has no constructor."""
     import_operations(text.lstrip("#").partition(".")[0])
     return ir.Attribute.parse(text, context())
 
@@ -498,7 +498,7 @@ def _strip_locations() -> Any:
 
 
 def private_copy(module: ir.Module) -> ir.Module:
-    """A copy in a context of its own, which another thread may work on."""
+    """A copy in a new context, which another thread may work on."""
     return ir.Module.parse(bytecode(module), _new_context())
 
 

@@ -32,7 +32,7 @@ def name_of(operation: ir.Operation) -> str:
 
 
 def above(value: ir.Value, over: Callable[[str], bool]) -> Iterator[ir.Value | None]:
-    """A value and those that it is computed from, through operations that `over` passes by name.
+    """A value and the values it is computed from, through operations whose names satisfy `over`.
     After many, None, which stands for any value."""
     waiting, seen = [value], {value}
     while waiting:
@@ -49,7 +49,7 @@ def above(value: ir.Value, over: Callable[[str], bool]) -> Iterator[ir.Value | N
 
 
 def may_be_anything(value: ir.Value | None) -> bool:
-    """Whether what a value is computed from is not in sight: it comes in or out of a function."""
+    """Whether a value is unknown: an argument or a result of a function."""
     if value is None:
         return True
     owner = value.owner

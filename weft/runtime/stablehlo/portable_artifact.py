@@ -35,22 +35,18 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def target_versions() -> tuple[str, ...]:
-    """The versions to write for, the best one first.
-
-    A version three months old is read by the releases of jaxlib of these three months, too. A
-    module that uses something newer is written for the current version.
-    """
+    """The versions to write for, the best one first. A version three months old is read by the
+    releases of jaxlib of these three months, too. A module that uses something newer is written for
+    the current version."""
     requirement = stablehlo.StablehloCompatibilityRequirement.WEEK_12
     old = str(stablehlo.get_version_from_compatibility_requirement(requirement))
     return tuple(dict.fromkeys((old, current_version())))
 
 
 def portable_artifact(module: ir.Module) -> tuple[bytes, str]:
-    """A module as a portable artifact, and the version of StableHLO it is written for.
-
-    Source locations are left out: they name files of the machine that wrote it. The module itself
-    stays as it is. Raises WeftError if an operation cannot be written.
-    """
+    """A module as a portable artifact, and the version of StableHLO it is written for. Source
+    locations are left out: they name files of the machine that wrote it. The module itself stays as
+    it is. Raises WeftError if an operation cannot be written."""
     # In a context of its own, so that a failing pass and its diagnostics touch no other module.
     copy = mlir.private_copy(module)
     with copy.context:
@@ -110,7 +106,7 @@ def custom_calls(module: ir.Module) -> list[tuple[str, str]]:
 
 
 def of_lapack(target: str) -> bool:
-    """Whether a custom call is one of LAPACK, or of a solver that jaxlib binds beside it."""
+    """Whether a custom call is one of LAPACK or of another solver that jaxlib binds."""
     return target.endswith("_ffi") and target.startswith(("lapack_", "tridiagonal_solve_"))
 
 
@@ -196,7 +192,7 @@ def _make_private(op: Any) -> None:
 
 
 def _renumber_channel(op: Any, moved: dict[int, int], channel: Callable[[], int]) -> None:
-    """Gives a collective a new channel; those that shared one still do so."""
+    """Gives a collective a new channel; operations that shared a channel still share one."""
     handle = stablehlo.ChannelHandle(op.attributes["channel_handle"])
     old = int(handle.handle)
     if old not in moved:
@@ -226,7 +222,6 @@ def _translate_partition(op: Any, numbers: np.ndarray[Any, Any]) -> None:
     with mlir.unknown_location(), ir.InsertionPoint(op):
         asked = partition_id()
         values = structural.constant(numbers.astype(np.uint32), (len(numbers),), np.uint32)
-        row = structural.dynamic_slice(values, [asked], (1,))
-        known = structural.reshape(row, ())
+        known = structural.reshape(structural.dynamic_slice(values, [asked], (1,)), ())
     for user, position in users:
         user.operands[position] = known
