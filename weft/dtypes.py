@@ -99,7 +99,9 @@ def itemsize_bits(dtype: DType) -> int:
         dtype = parse(dtype)
     if is_extended(dtype):
         message = "itemsize_bits: how many bits a random key takes is its generator's"
-        raise DTypeError(message, got=dtype, wanted="a dtype of numbers or booleans")
+        raise DTypeError(
+            message, operation=None, got=dtype, wanted="a dtype of numbers or booleans"
+        )
     if dtype in NARROW or dtype in UNSTORED:
         return int("".join(c for c in SHORT[dtype][1:].split("_")[0] if c.isdigit()))
     return 8 * int(dtype.itemsize)
@@ -202,7 +204,12 @@ def of_scalar(value: bool | int | float | complex) -> np.dtype[Any]:
     for kind, default in _BY_PYTHON_TYPE.items():
         if isinstance(value, kind):
             return default()
-    raise DTypeError("this is not a Python number", got=repr(value), wanted="bool, int, … complex")
+    raise DTypeError(
+        "this is not a Python number",
+        operation=None,
+        got=repr(value),
+        wanted="bool, int, … complex",
+    )
 
 
 def parse(dtype_like: Any) -> DType:
@@ -341,7 +348,7 @@ def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:
         "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, "
         "complex128, or one of the narrow types " + ", ".join(sorted(d.name for d in NARROW))
     )
-    raise DTypeError(message, got=repr(dtype_like), wanted=wanted, fix=fix)
+    raise DTypeError(message, operation=None, got=repr(dtype_like), wanted=wanted, fix=fix)
 
 
 # Promotion
@@ -444,7 +451,9 @@ def _promote(
     pairs: tuple[tuple[DType, bool], ...], enable_x64: bool, strict: bool
 ) -> tuple[DType, bool]:
     if not pairs:
-        raise DTypeError("no types to promote", got="no operands", wanted="at least one")
+        raise DTypeError(
+            "no types to promote", operation=None, got="no operands", wanted="at least one"
+        )
     dtypes = [dtype for dtype, _ in pairs]
     all_weak = all(weak for _, weak in pairs)
     if all(dtype == dtypes[0] for dtype in dtypes):
@@ -497,7 +506,9 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
         text = f"convert the operands to one dtype, for example x.astype({target.name!r})"
         fix = Fix("cast", text, {"dtype": target.name})
     message = "the operands have no common dtype"
-    raise TypePromotionError(message, got=" and ".join(names), wanted=wanted, fix=fix)
+    raise TypePromotionError(
+        message, operation=None, got=" and ".join(names), wanted=wanted, fix=fix
+    )
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
@@ -591,7 +602,9 @@ def _kind_rank(dtype: DType) -> int:
     for rank, holds in enumerate((is_boolean, is_integer, is_floating, is_complex)):
         if holds(dtype):
             return rank
-    raise DTypeError("this dtype has no kind", got=short_name(dtype), wanted="a dtype of numbers")
+    raise DTypeError(
+        "this dtype has no kind", operation=None, got=short_name(dtype), wanted="a dtype of numbers"
+    )
 
 
 # Ranges and related types
@@ -687,6 +700,9 @@ def to_complex(dtype: DType) -> DType:
         return dtype
     if dtype not in ANY:
         raise DTypeError(
-            "there is no complex dtype for this one", got=short_name(dtype), wanted="a number"
+            "there is no complex dtype for this one",
+            operation=None,
+            got=short_name(dtype),
+            wanted="a number",
         )
     return complex128 if dtype in (float64, int64, uint64) else complex64

@@ -117,7 +117,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     values, kept = partition(hoisted, consts)
     count = len(example_args)
 
-    @api_boundary
+    @api_boundary("closure_convert")
     def converted(*args: Any) -> Any:
         """The function, of its arguments and then the values that it closed over."""
         given, structure = tree.flatten(args[:count])
@@ -126,7 +126,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
             got = f"{structure} and {len(args) - count} values"
             wanted = f"{in_tree} and {len(values)} values"
             fix = Fix("values", "call converted(*args, *values)", {"count": len(values)})
-            raise TreeError(message, operation="closure_convert", got=got, wanted=wanted, fix=fix)
+            raise TreeError(message, got=got, wanted=wanted, fix=fix)
         found = merge(hoisted, args[count:], kept)
         return out_tree.unflatten(eval_jaxpr(jaxpr, found, *given))
 

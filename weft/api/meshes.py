@@ -74,7 +74,7 @@ def _too_few(sizes: tuple[int, ...], names: tuple[str, ...], there: list[Any]) -
     message = "make_mesh: there are not enough devices"
     got = f"axis_shapes={sizes!r}, {needed} devices in all"
     wanted = f"{len(there)} devices at most"
-    return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 def _other_number(
@@ -93,7 +93,7 @@ def _other_number(
     got = f"axis_shapes={sizes!r} and {len(given)} devices"
     wanted = f"{needed} devices"
     fix = Fix("devices", text, data)
-    return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 def _fitting(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:

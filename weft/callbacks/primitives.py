@@ -149,7 +149,7 @@ def check_vmap_method(operation: str, method: Any) -> None:
         got = f"vmap_method={method!r}"
         wanted = f"None, or one of {', '.join(map(repr, VMAP_METHODS))}"
         fix = Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"})
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 def no_vmap_method(call: str, operation: str, fix: str) -> WeftNotImplementedError:
@@ -173,7 +173,7 @@ class HostCall:
             got = f"sharding={sharding!r:.100}"
             wanted = "sharding=None"
             fix = Fix("remove", "leave sharding out", {"argument": "sharding"})
-            raise WeftNotImplementedError(message, operation=kind, got=got, wanted=wanted, fix=fix)
+            raise WeftNotImplementedError(message, got=got, wanted=wanted, fix=fix)
         self.function = function
         self.what = f"{kind} of {name}"
         self.out_tree: Any

@@ -97,7 +97,7 @@ def checkpoint(
     _check_policy(policy)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
-    @api_boundary
+    @api_boundary("checkpoint")
     def rematerialized(*args: P.args, **kwargs: P.kwargs) -> R:
         static = {_place(i, args, name) for i in numbers}
         given = [x for i, x in enumerate(args) if i not in static]
@@ -158,7 +158,7 @@ def _place(i: int, args: tuple[Any, ...], name: str) -> int:
         got = f"static_argnums={i} and {len(args)} positional arguments"
         wanted = "the number of a positional argument"
         fix = Fix("static_argnums", "leave it out, or pass the argument by position")
-        raise WeftValueError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     return i % len(args)
 
 

@@ -580,4 +580,4 @@ def check_rule(what: str, rule: Any) -> None:
     """Raises WeftTypeError for a rule that is not a function."""
     if not callable(rule):
         message = f"{what} takes functions, not {type(rule).__name__}"
-        raise WeftTypeError(message, operation=what, got=type(rule).__name__, wanted="a callable")
+        raise WeftTypeError(message, got=type(rule).__name__, wanted="a callable")

@@ -99,12 +99,12 @@ def export(
         got = f"{fun_jit!r:.100} of class {type(fun_jit).__name__}"
         wanted = "a jitted function"
         fix = Fix("jit", "pass weft.jit(function)")
-        raise WeftArgumentError(message, operation="export", got=got, wanted=wanted, fix=fix)
+        raise WeftArgumentError(message, got=got, wanted=wanted, fix=fix)
     names = checked_platforms(platforms, client.backend().platform)
     checks = checked_disabled(disabled_checks, "export")
 
     @functools.wraps(fun_jit, updated=())
-    @api_boundary
+    @api_boundary("export")
     def exported(*args: Any, **kwargs: Any) -> Exported:
         args, kwargs = tree.map(_on_devices, (args, kwargs))
         structs = symbolic_structs(tree.leaves((args, kwargs)))
@@ -143,7 +143,7 @@ def _export_symbolic(
         message = "export takes symbolic dimensions of one scope"
         got = f"{len(scopes)} scopes"
         fix = Fix("scope", "make all shapes with one scope: symbolic_shape(..., scope=scope)")
-        raise WeftValueError(message, operation="export", got=got, wanted="one", fix=fix)
+        raise WeftValueError(message, got=got, wanted="one", fix=fix)
     (scope,) = scopes
     wanted = set(map(id, structs))
 
@@ -232,7 +232,7 @@ def _checked_program(call: Any) -> Jaxpr:
             message = f"export of {name}: it closes over a value that is being traced"
             got, wanted = value.describe(), "a function that closes over arrays"
             fix = Fix("argument", "make the value an argument, and export outside of the trace")
-            raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     return jaxpr
 
 

@@ -444,8 +444,7 @@ def no_references(trace: StagingTrace) -> WeftNotImplementedError:
     got = f"a reference of type {value.type}, made at {sources.describe(value.created)}"
     fix = Fix("value", "read it before, x = ref[...], and use the array")
     wanted = "a function of arrays"
-    operation = trace.name
-    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return WeftNotImplementedError(message, got=got, wanted=wanted, fix=fix)
 
 
 def rebuild(function: Callable[..., Sequence[Any]], types: Types, name: str, what: str) -> Jaxpr:

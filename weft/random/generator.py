@@ -171,7 +171,7 @@ def _check_words(name: Any, tag: Any) -> None:
             message = f"define_generator: the {what} is a text"
             got = f"{what}={word!r:.60}"
             wanted = 'a short text, such as name="philox4x32", tag="phx"'
-            raise WeftTypeError(message, operation="define_generator", got=got, wanted=wanted)
+            raise WeftTypeError(message, got=got, wanted=wanted)
 
 
 def _check_functions(**functions: Any) -> None:

@@ -336,7 +336,7 @@ def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace |
             "weft.simulate(mesh)",
             {"axis_shapes": manual.mesh.axis_sizes, "axis_names": manual.mesh.axis_names},
         )
-        raise WeftValueError(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     axes = manual.axes
     if around is not None:
         both = set(axes) | set(around.manual.axes)

@@ -141,7 +141,7 @@ def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
         got = f"{x} to the power {y}"
         wanted = "a power that is not negative, or floating-point numbers"
         fix = to_dtype("x", x.dtype, dtypes.float32)
-        raise DTypeError(message, operation="integer_pow", got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     return _integer_pow_type(x)
 
 

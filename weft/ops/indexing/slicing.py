@@ -100,7 +100,7 @@ def slice_type(
         message = f"slice: the bounds do not fit {x}"
         got = f"start {start_indices}, limit {limit_indices}, strides {strides} of {x}"
         wanted = "0 <= start <= limit <= length and a positive stride in every dimension"
-        raise ShapeError(message, operation="slice", got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     shape = tuple(
         -((low - high) // step)
         for low, high, step in zip(start_indices, limit_indices, strides, strict=True)

@@ -87,7 +87,7 @@ def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: A
             "pass left_side=True for a x = b, left_side=False for x a = b; "
             "weft.numpy.broadcast_to gives equal batch dimensions",
         )
-        raise ShapeError(message, operation="triangular_solve", got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     return result_type((a, b), b.shape, b.dtype)
 
 

@@ -292,7 +292,7 @@ class FakeBackend(Backend):
         return any(part.values is None for part in self.shards(buffer))
 
     def fault(self, error: Exception, buffers: Sequence[FakeBuffer]) -> WeftError:
-        return error if isinstance(error, WeftError) else WeftError(str(error))
+        return error if isinstance(error, WeftError) else WeftError(str(error), operation=None)
 
     def device_of(self, buffer: FakeBuffer) -> FakeDevice:
         return buffer.placement.devices[0]
@@ -368,7 +368,9 @@ def _check(values: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> None:
     if values.shape != array_type.shape or values.dtype != array_type.dtype:
         message = "the data do not have the type they were announced with"
         got = f"{values.dtype}{list(values.shape)}"
-        raise WeftTypeError(message, got=got, wanted=f"{array_type.dtype}{list(array_type.shape)}")
+        raise WeftTypeError(
+            message, operation=None, got=got, wanted=f"{array_type.dtype}{list(array_type.shape)}"
+        )
 
 
 def _values(buffer: FakeBuffer) -> np.ndarray[Any, Any]:

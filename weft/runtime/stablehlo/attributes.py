@@ -168,7 +168,9 @@ def to_attribute(value: Any) -> ir.Attribute:
         return ir.ArrayAttr.get([to_attribute(entry) for entry in value], context())
     message = "this value cannot be an attribute of an operation"
     wanted = "a bool, int, float, str, NumPy scalar or array, or a sequence or mapping of those"
-    raise WeftTypeError(message, got=f"{type(value).__name__}: {value!r}", wanted=wanted)
+    raise WeftTypeError(
+        message, operation=None, got=f"{type(value).__name__}: {value!r}", wanted=wanted
+    )
 
 
 def _numpy_scalar(value: np.generic[Any]) -> ir.Attribute:
@@ -178,7 +180,9 @@ def _numpy_scalar(value: np.generic[Any]) -> ir.Attribute:
         # The constructor takes the bits as a signed number of 64 bits.
         return ir.IntegerAttr.get(element, number - 2**64 if number >= 2**63 else number)
     if value.dtype.kind == "c":
-        raise WeftTypeError("a complex number cannot be an attribute", got=repr(value))
+        raise WeftTypeError(
+            "a complex number cannot be an attribute", operation=None, got=repr(value)
+        )
     return ir.FloatAttr.get(element, float(value), unknown_location())
 
 

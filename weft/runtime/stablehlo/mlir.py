@@ -143,7 +143,9 @@ def _make_element_type(dtype: np.dtype[Any]) -> ir.Type:
             part = ir.F32Type if dtype.itemsize == 8 else ir.F64Type
             return ir.ComplexType.get(part.get())
     wanted = "a boolean, integer, floating-point or complex dtype of a width that XLA supports"
-    raise DTypeError("XLA has no element type for this dtype", got=dtype, wanted=wanted)
+    raise DTypeError(
+        "XLA has no element type for this dtype", operation=None, got=dtype, wanted=wanted
+    )
 
 
 def dtype_of(element: ir.Type) -> np.dtype[Any]:
@@ -470,7 +472,9 @@ def verify(module: ir.Module) -> None:
         for diagnostic in error.error_diagnostics:
             message = f"the generated program is invalid: {diagnostic.message}"
             got = "\n".join(str(note.message) for note in diagnostic.notes) or None
-            raise WeftError(message, got=got, where=str(diagnostic.location)) from error
+            raise WeftError(
+                message, operation=None, got=got, where=str(diagnostic.location)
+            ) from error
         raise
 
 

@@ -259,9 +259,7 @@ def _check_row(rotation: Rotation, method: str, what: str) -> None:
         message = f"a Rotation that is one rotation has no {what}"
         got = f"quat: {type_of(rotation.quat)}"
         fix = Fix("single", "use r, or a row of it: Rotation.from_quat(r.as_quat()[None])")
-        raise WeftTypeError(
-            message, operation=f"Rotation.{method}", got=got, wanted="a row of rotations", fix=fix
-        )
+        raise WeftTypeError(message, got=got, wanted="a row of rotations", fix=fix)
 
 
 def check_rotation(operation: str, value: Any) -> None:
@@ -270,4 +268,4 @@ def check_rotation(operation: str, value: Any) -> None:
         message = f"{operation} takes rotations"
         got = f"{value!r:.60} of class {type(value).__name__}"
         fix = Fix("apply", "r.apply(x) rotates vectors; Rotation.from_quat(x) makes rotations")
-        raise WeftTypeError(message, operation=operation, got=got, wanted="a Rotation", fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a Rotation", fix=fix)
