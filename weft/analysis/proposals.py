@@ -92,8 +92,7 @@ def _parameters_of_a_device(model: Decoder, mesh: AnyMesh, roles: Mapping[Any, s
 def _no_model(model: Any) -> WeftTypeError:
     message, got = "propose takes the sizes of a decoder", f"{model!r:.100}"
     text = "pass a weft.Decoder; weft.plans compares programs of your own"
-    fix = Fix("decoder", text)
-    return WeftTypeError(message, got=got, wanted="a weft.Decoder", fix=fix)
+    return WeftTypeError(message, got=got, wanted="a weft.Decoder", fix=Fix("decoder", text))
 
 
 def _unknown_role(role: Any) -> WeftValueError:

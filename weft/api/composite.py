@@ -58,8 +58,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     check_function("composite", decomposition)
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
         message = "composite takes a name such as 'my_library.my_operation'"
-        wanted = "identifiers, divided by points"
-        raise WeftValueError(message, got=f"name={name!r}", wanted=wanted)
+        raise WeftValueError(message, got=f"name={name!r}", wanted="identifiers, divided by points")
 
     @functools.wraps(decomposition)
     @api_boundary("composite")

@@ -124,9 +124,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
         if structure != in_tree or len(args) != count + len(values):
             message = f"{what}: the arguments have another structure than the examples"
             got = f"{structure} and {len(args) - count} values"
-            wanted = f"{in_tree} and {len(values)} values"
             fix = Fix("values", "call converted(*args, *values)", {"count": len(values)})
-            raise TreeError(message, got=got, wanted=wanted, fix=fix)
+            raise TreeError(message, got=got, wanted=f"{in_tree} and {len(values)} values", fix=fix)
         found = merge(hoisted, args[count:], kept)
         return out_tree.unflatten(eval_jaxpr(jaxpr, found, *given))
 

@@ -120,9 +120,8 @@ def _put_leaf(
     if donate and may_alias:
         message = f"device_put: {_name(whole, number)} cannot be donated and aliased at once"
         got = f"donate={donate}, may_alias={may_alias}"
-        wanted = "one of them"
         fix = Fix("may_alias", "leave may_alias out", {"argument": "may_alias"})
-        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted="one of them", fix=fix)
     if isinstance(place, Sharding):
         # Checked before anything is moved, with the name of the leaf.
         shape = _leaf_type(leaf, whole, number).shape
@@ -327,14 +326,13 @@ def _checked(
     lengths = checked_shape(operation, shape)
     place, layout = as_format(sharding, operation, "the array", lengths)
     if place is None:
-        message = f"{operation} takes a sharding"
         wanted = "a NamedSharding, or an entry of weft.devices()"
         fix = Fix(
             "device",
             "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
             "devices of a mesh",
         )
-        raise WeftTypeError(message, got="None", wanted=wanted, fix=fix)
+        raise WeftTypeError(f"{operation} takes a sharding", got="None", wanted=wanted, fix=fix)
     if isinstance(place, Sharding):
         place.check_shape(operation, "the array", lengths)
     return lengths, place, layout

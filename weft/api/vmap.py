@@ -125,6 +125,7 @@ def _is_axis(value: Any) -> bool:
     return value is None or isinstance(value, int) or type(value) in spec_types
 
 
+@api_boundary
 def vmap(
     fun: Callable[P, R],
     in_axes: Any = 0,
@@ -242,7 +243,7 @@ def check_axes(transformation: str, what: str, spec: Any) -> None:
         if not _is_axis(leaf) or isinstance(leaf, bool):
             message = f"{transformation} takes ints and None in {what}"
             got = f"{leaf!r} in {what}={spec!r}"
-            raise WeftTypeError(message, operation=transformation, got=got, wanted="ints and None")
+            raise WeftTypeError(message, got=got, wanted="ints and None")
 
 
 def mapped_axes(
@@ -306,11 +307,10 @@ def mapped_axes(
 
 
 def _nothing_mapped(operation: str) -> WeftValueError:
-    message = f"{operation}: no argument is mapped"
     got = "in_axes without an int (or no arrays)"
     wanted = "at least one mapped argument, or axis_size"
     fix = Fix("axis_size", "pass axis_size=…, or an int in in_axes")
-    return WeftValueError(message, got=got, wanted=wanted, fix=fix)
+    return WeftValueError(f"{operation}: no argument is mapped", got=got, wanted=wanted, fix=fix)
 
 
 def _other_axis(argument: int, ndim: int, others: bool) -> Fix:

@@ -125,5 +125,4 @@ def _missing(path: pathlib.Path) -> CheckpointError:
     text = "save one first"
     if steps:
         text = f"restore one that is there: step={steps[-1]}"
-    fix = Fix("saved", text, {"steps": steps})
-    return CheckpointError(message, got="no directory", fix=fix)
+    return CheckpointError(message, got="no directory", fix=Fix("saved", text, {"steps": steps}))

@@ -172,8 +172,7 @@ def _checked_type(saved: ArrayType, template: Any, name: str, operation: str) ->
 def _not_alike(name: str, saved: str, template: Any, operation: str) -> WeftTypeError:
     message = f"{operation}: the leaf {name} was saved as {saved}"
     fix = Fix("like", "put a value of the same kind there in `like`, or leave `like` out")
-    got = f"{described(template)} in `like`"
-    return WeftTypeError(message, got=got, wanted=saved, fix=fix)
+    return WeftTypeError(message, got=f"{described(template)} in `like`", wanted=saved, fix=fix)
 
 
 # ---- reading -------------------------------------------------------------------------------------

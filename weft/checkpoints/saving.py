@@ -82,9 +82,8 @@ def checked_path(path: Any, operation: str) -> pathlib.Path:
     text = os.fspath(path)
     if "://" in text:
         message = f"{operation}: checkpoints are directories of a file system"
-        wanted = "a path"
         fix = Fix("path", "give a path, of a file system that all processes see")
-        raise WeftValueError(message, got=repr(text), wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=repr(text), wanted="a path", fix=fix)
     return pathlib.Path(text).absolute()
 
 
@@ -93,8 +92,7 @@ def check_free(target: pathlib.Path, operation: str) -> None:
     if target.exists():
         message = f"{operation}: there is something at {target} already"
         fix = Fix("path", "save under another name or step, or remove it first")
-        wanted = "a path that is free"
-        raise WeftValueError(message, got=str(target), wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=str(target), wanted="a path that is free", fix=fix)
 
 
 def _nothing() -> None:

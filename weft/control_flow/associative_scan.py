@@ -60,9 +60,8 @@ def associative_scan(
         paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(elems)]
         message = f"associative_scan of {name}: the arrays have different lengths along axis {axis}"
         got = "".join(f"\n    elems{p}: {t}" for p, t in zip(paths, types, strict=True))
-        wanted = "one length along the axis"
         fix = Fix("same_length", "cut or pad the arrays to one length")
-        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted="one length along the axis", fix=fix)
     length = lengths.pop()
 
     def combine(left: Elements, right: Elements) -> Elements:

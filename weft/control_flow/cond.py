@@ -189,16 +189,14 @@ def switch(
     branches = tuple(branches)
     if not branches or not all(callable(branch) for branch in branches):
         message = "switch takes a sequence of at least one function"
-        got = f"{len(branches)} branches"
-        raise WeftValueError(message, got=got, wanted="functions")
+        raise WeftValueError(message, got=f"{len(branches)} branches", wanted="functions")
     of = type_of(index)
     if of.shape or of.dtype not in dtypes.INTEGER:
         message = "switch takes an integer scalar as its index"
         advice = "choose for each: weft.vmap, or weft.lax.select_n where the results are at hand"
         if not of.shape:
             advice = "convert the index: weft.numpy.int32(index)"
-        fix = Fix("convert", advice)
-        raise WeftTypeError(message, got=str(of), wanted="i32[]", fix=fix)
+        raise WeftTypeError(message, got=str(of), wanted="i32[]", fix=Fix("convert", advice))
     if in_python() and (known := known_number(index)) is not None:
         return branches[min(max(known, 0), len(branches) - 1)](*operands)
     inside = clamp(of.dtype.type(0), index, of.dtype.type(np.int32(len(branches) - 1)))
@@ -259,9 +257,8 @@ def _check_branches(
         ]
         if differ:
             message, got = f"{what}: the branches return different types", "\n".join(differ)
-            wanted = "equal shapes and dtypes"
             fix = Fix("convert", "convert the results to one dtype and shape in the branches")
-            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted="equal shapes and dtypes", fix=fix)
 
 
 def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:

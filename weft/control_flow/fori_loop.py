@@ -168,8 +168,7 @@ def _known(name: str, bound: Any, dtype: Any) -> Any:
     limits = dtypes.iinfo(dtype)
     if not limits.min <= int(value) <= limits.max:
         message = f"fori_loop of {name}: a bound does not fit in {dtype}, the dtype of the other"
-        got = str(int(value))
         wanted = f"a number from {limits.min} to {limits.max}"
         fix = Fix("convert", "give both bounds a wider dtype", {"dtype": dtype})
-        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=str(int(value)), wanted=wanted, fix=fix)
     return int(value)

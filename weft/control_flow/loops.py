@@ -226,10 +226,9 @@ def typed_leaves(
 
 def no_axis(title: str, type: ArrayType) -> ShapeError:
     """The error for an array without the axis that a loop goes along."""
-    message = f"{title} has no axis to go along"
     wanted = "an array with at least one dimension"
     fix = Fix("stack", "stack the values of all steps: weft.numpy.stack([x0, x1])")
-    return ShapeError(message, got=str(type), wanted=wanted, fix=fix)
+    return ShapeError(f"{title} has no axis to go along", got=str(type), wanted=wanted, fix=fix)
 
 
 def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:

@@ -175,10 +175,9 @@ def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any
             raise ShapeError(message, got=str(type_of(init)), wanted=wanted)
         if type_of(init).dtype != of.dtype:
             message = "an initial value has the dtype of its operand"
-            got = f"{type_of(init)} for {of}"
             wanted = f"{dtypes.short_name(of.dtype)}[]"
             fix = Fix("convert", f"convert it to {of.dtype.name}", {"dtype": of.dtype.name})
-            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=f"{type_of(init)} for {of}", wanted=wanted, fix=fix)
         out.append(init)
     return out
 
@@ -192,8 +191,7 @@ def flat_operands(
     if treedef != init_tree or not flat:
         message = "a reduction takes one initial value per operand, in the same tree"
         got = f"operands {treedef}, initial values {init_tree}"
-        wanted = "equal structures, not empty"
-        raise WeftTypeError(message, got=got, wanted=wanted)
+        raise WeftTypeError(message, got=got, wanted="equal structures, not empty")
     types = [type_of(x) for x in flat]
     if any(t.shape != types[0].shape for t in types):
         message = "a reduction takes operands of one shape"

@@ -207,8 +207,7 @@ def _check_condition(name: str, condition: TracedBody) -> None:
     advice = "return the boolean alone: not in a tuple or another tree, and not None"
     if isinstance(got, ArrayType):
         advice = "compare (x < n), and reduce an array with .any() or .all()"
-    fix = Fix("condition", advice)
-    raise WeftTypeError(message, got=str(got), wanted="bool[]", fix=fix)
+    raise WeftTypeError(message, got=str(got), wanted="bool[]", fix=Fix("condition", advice))
 
 
 def bind_while(

@@ -120,9 +120,8 @@ class custom_jvp(CustomFunction[P, R]):
             wanted = f"{self._count} rules"
             text = f"give {wanted}, None where the derivative is zero"
             message = f"{self._what}: defjvps takes one rule per argument"
-            got = f"{len(jvps)} rules"
             fix = Fix("count", text, {"count": self._count})
-            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=f"{len(jvps)} rules", wanted=wanted, fix=fix)
         function: Callable[..., Any] = self
 
         def jvp_of_sum(primals: Values, tangents: Values) -> tuple[Any, Any]:

@@ -100,9 +100,8 @@ def debug_print(
     if not isinstance(fmt, str):
         message = "debug.print takes a format first"
         got = f"{fmt!r:.100} of class {type(fmt).__name__}"
-        wanted = "a string such as 'x = {}'"
         fix = Fix("format", "weft.debug.print('{}', x)", {"fmt": "{}"})
-        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a string such as 'x = {}'", fix=fix)
     _refuse_parts("debug.print", partitioned)
     if not skip_format_check:
         check_format(fmt, args, kwargs)

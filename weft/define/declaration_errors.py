@@ -81,18 +81,16 @@ def check_arguments(name: str, body: Any, types: Sequence[Any], params: Mapping[
     except TypeError as error:
         message = f"the body of the primitive {name!r} does not take these arguments: {error}"
         got = f"{len(types)} operands, parameters {sorted(params)}"
-        wanted = f"{name}{signature}"
         fix = Fix("arguments", f"call it as {name}{signature}")
-        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix) from None
+        raise WeftTypeError(message, got=got, wanted=f"{name}{signature}", fix=fix) from None
 
 
 def has_effects(name: str, effects: frozenset[Any]) -> WeftValueError:
     """The error for a body that does more than compute results."""
     message = f"the body of the primitive {name!r} has effects"
-    got = ", ".join(sorted(map(str, effects)))
     wanted = "a body that computes results and does nothing else"
     fix = Fix("effects", "call back or print outside of the primitive")
-    return WeftValueError(message, got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=", ".join(sorted(map(str, effects))), wanted=wanted, fix=fix)
 
 
 def closes_over(name: str, value: Tracer) -> LeakedTracerError:

@@ -158,9 +158,8 @@ def dialect_of(given: str | None) -> str:
     if given not in (None, "stablehlo", "hlo"):
         message = "a lowered program is shown in StableHLO or in HLO"
         got = f"dialect={given!r:.100}"
-        wanted = '"stablehlo" or "hlo"'
         fix = Fix("dialect", 'pass "stablehlo"', {"dialect": "stablehlo"})
-        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted='"stablehlo" or "hlo"', fix=fix)
     return given or "stablehlo"
 
 
@@ -219,9 +218,8 @@ class Lowered(Stage):
         if self._platform != current:
             message = f"a program lowered for {self._platform} cannot be compiled here"
             got = f"a program for {self._platform}"
-            wanted = f"one for {current}"
             fix = Fix("platform", f"lower it for {current}: traced.lower()")
-            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=f"one for {current}", fix=fix)
         options = dict(self._call.function._options.compiler_options) | dict(compiler_options or {})
         return Compiled(
             self._call, self._specialization, self._lowered, tuple(sorted(options.items()))

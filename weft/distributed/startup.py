@@ -78,8 +78,7 @@ def initialize(
     )
     if client.is_started():
         message = f"{OPERATION} is called before anything that uses a device"
-        fix = Fix("order", "call it first in the program")
-        raise GuardError(message, fix=fix)
+        raise GuardError(message, fix=Fix("order", "call it first in the program"))
     _shutdown_timeout = float(shutdown_timeout_seconds)
     if member.num_processes > 1:
         seconds = (initialization_timeout, heartbeat_timeout_seconds)
@@ -161,9 +160,8 @@ def _check(member: Membership) -> None:
         message = f"{OPERATION}: the coordinator's address means each machine itself"
         got = f"{member.coordinator_address} for processes on {member.hosts} machines"
         text = "give the name or the address under which others reach the machine of process 0"
-        fix = Fix("argument", text)
         wanted = "an address that all machines reach"
-        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=Fix("argument", text))
 
 
 def _not_said(name: str) -> WeftValueError:
@@ -172,8 +170,7 @@ def _not_said(name: str) -> WeftValueError:
         "pass coordinator_address, num_processes and process_id, or start the program with "
         "`python -m weft.launch -n 4 script.py`, srun or mpirun"
     )
-    fix = Fix("argument", text)
-    return WeftValueError(message, got=f"no {name}", fix=fix)
+    return WeftValueError(message, got=f"no {name}", fix=Fix("argument", text))
 
 
 # ---- the meeting ---------------------------------------------------------------------------------
@@ -259,8 +256,7 @@ def _connected(member: Membership, deadline: float) -> socket.socket:
                 "start process 0, and look whether coordinator_address is the same in all "
                 "processes and a firewall lets its port through"
             )
-            fix = Fix("address", text)
-            raise DistributedError(message, wanted=wanted, fix=fix)
+            raise DistributedError(message, wanted=wanted, fix=Fix("address", text))
         if now > said:
             said = deadline + 1
             print_notice(

@@ -232,9 +232,8 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """
     if not isinstance(val_cls, type) or not callable(typeof_fn):
         message = "register_hitype takes a class and a function from its values to their types"
-        got = f"{val_cls!r:.100} and {typeof_fn!r:.100}"
         fix = Fix("register", "write register_hitype(Class, function)")
-        raise WeftTypeError(message, got=got, fix=fix)
+        raise WeftTypeError(message, got=f"{val_cls!r:.100} and {typeof_fn!r:.100}", fix=fix)
     _types[val_cls] = typeof_fn
 
 

@@ -264,9 +264,8 @@ class Exported:
         differences = tree.equality_errors(structure, self.in_tree)
         shown = "; ".join(f"{_place(path)}: {text}" for path, text in differences)
         message = f"the exported {self.fun_name} takes arguments of another structure: {shown}"
-        got = str(structure)
         fix = Fix("structure", "pass (args, kwargs) of that structure", {"structure": shown})
-        return TreeError(message, got=got, wanted=str(self.in_tree), fix=fix)
+        return TreeError(message, got=str(structure), wanted=str(self.in_tree), fix=fix)
 
     def _operand(self, leaf: Any, want: ArrayType, name: str) -> Any:
         """A leaf of the arguments, if it has the type that is wanted; an error naming it if not."""
@@ -330,14 +329,13 @@ class Exported:
         if len(found) < self.nr_devices:
             message = f"the exported {self.fun_name} runs on {self.nr_devices} devices together"
             got = f"{len(found)} devices"
-            wanted = f"{self.nr_devices} devices"
             fix = Fix(
                 "devices",
                 "call it where there are as many; on a CPU set the environment variable "
                 f"WEFT_NUM_CPU_DEVICES={self.nr_devices} before Python starts",
                 {"WEFT_NUM_CPU_DEVICES": self.nr_devices},
             )
-            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=f"{self.nr_devices} devices", fix=fix)
         return list(found[: self.nr_devices])
 
     def _check_places(self, operands: Sequence[Any], devices: Sequence[Any]) -> None:

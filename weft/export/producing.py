@@ -97,9 +97,8 @@ def export(
     if not isinstance(fun_jit, Jitted):
         message = "export takes a function made by weft.jit"
         got = f"{fun_jit!r:.100} of class {type(fun_jit).__name__}"
-        wanted = "a jitted function"
         fix = Fix("jit", "pass weft.jit(function)")
-        raise WeftArgumentError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftArgumentError(message, got=got, wanted="a jitted function", fix=fix)
     names = checked_platforms(platforms, client.backend().platform)
     checks = checked_disabled(disabled_checks, "export")
 
@@ -141,9 +140,8 @@ def _export_symbolic(
     scopes = {n.scope for of in structs for n in of.shape if isinstance(n, SymbolicDimension)}
     if len(scopes) > 1:
         message = "export takes symbolic dimensions of one scope"
-        got = f"{len(scopes)} scopes"
         fix = Fix("scope", "make all shapes with one scope: symbolic_shape(..., scope=scope)")
-        raise WeftValueError(message, got=got, wanted="one", fix=fix)
+        raise WeftValueError(message, got=f"{len(scopes)} scopes", wanted="one", fix=fix)
     (scope,) = scopes
     wanted = set(map(id, structs))
 

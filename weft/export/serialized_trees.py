@@ -240,8 +240,7 @@ def key_to_data(key: Any, what: str, operation: str = "export") -> Any:
 
 
 def _unwritable(what: str, got: str, wanted: str, fix: Fix) -> TreeError:
-    message = f"{what} cannot be written down"
-    return TreeError(message, got=got, wanted=wanted, fix=fix)
+    return TreeError(f"{what} cannot be written down", got=got, wanted=wanted, fix=fix)
 
 
 def tree_from_data(value: Any, what: str) -> Any:

@@ -311,8 +311,7 @@ class SymbolicExported(Exported):
                 known = f"{least} <= {name}" + (f" <= {most}" if most is not None else "")
                 message = f"the exported {self.fun_name} is another program where {name} is {size}"
                 fix = Fix("sizes", "export it for these sizes themselves")
-                got = f"{values}"
-                raise WeftValueError(message, got=got, wanted=known, fix=fix)
+                raise WeftValueError(message, got=f"{values}", wanted=known, fix=fix)
 
     def specialized(self, values: Values) -> Exported:
         """The exported function for certain sizes."""

@@ -264,9 +264,8 @@ def _check_name(operation: str, name: Any) -> None:
     if isinstance(name, str) and name:
         return
     message = f"{operation} takes a name first"
-    wanted = "a text that is not empty"
     fix = Fix("name", "pass the name that is to stand for it")
-    raise WeftTypeError(message, got=f"{name!r:.100}", wanted=wanted, fix=fix)
+    raise WeftTypeError(message, got=f"{name!r:.100}", wanted="a text that is not empty", fix=fix)
 
 
 def _platform(operation: str, name: str, platform: Any) -> str:
@@ -277,8 +276,7 @@ def _platform(operation: str, name: str, platform: Any) -> str:
     message = f"{operation} of {name!r}: no platform has this name"
     wanted = f"one of {', '.join(map(repr, _PLATFORMS))}"
     fix = Fix("platform", "pass platform='cpu'", {"platform": "cpu"})
-    got = f"platform={platform!r:.100}"
-    raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+    raise WeftValueError(message, got=f"platform={platform!r:.100}", wanted=wanted, fix=fix)
 
 
 def _taken(operation: str, name: str, platform: str, same: bool) -> WeftValueError:

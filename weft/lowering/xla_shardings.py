@@ -99,9 +99,8 @@ class XlaSharding:
         """
         if not isinstance(source, str | bytes):
             message = "XlaSharding.parse takes a text or bytes"
-            got = described(source)
             wanted = "a text such as '{replicated}', or the bytes of an OpSharding"
-            raise WeftTypeError(message, got=got, wanted=wanted)
+            raise WeftTypeError(message, got=described(source), wanted=wanted)
         try:
             return XlaSharding(*native.parts(native.parse(source)))
         except ValueError as error:
@@ -201,10 +200,9 @@ def _positions(sharding: Sharding, devices: Sequence[Any]) -> np.ndarray[Any, An
     place = {device: position for position, device in enumerate(devices)}
     if len(place) != sharding.num_devices or place.keys() != sharding.device_set:
         message = "to_xla: these are not the devices of the sharding"
-        got = ", ".join(map(str, devices))
         wanted = "each of " + ", ".join(map(str, sharding.device_list)) + " once"
         fix = Fix("devices", "leave devices out", {"argument": "devices"})
-        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=", ".join(map(str, devices)), wanted=wanted, fix=fix)
     found: np.ndarray[Any, Any] = np.array([place[device] for device in sharding.device_list])
     return found
 
@@ -255,9 +253,8 @@ def _devices_of(on: Any) -> tuple[Any, ...]:
     if not isinstance(on, Sequence) or isinstance(on, str | bytes) or not on:
         message = "from_xla takes the devices of the partitions"
         got = described(on)
-        wanted = "a mesh, or a sequence of devices"
         fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
-        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a mesh, or a sequence of devices", fix=fix)
     return tuple(on)
 
 
@@ -266,6 +263,5 @@ def _check_number(fits: bool, source: XlaSharding, devices: Sequence[Any]) -> No
         number = len(source.partitions) if source.kind == "tiled" else source.partitions[0] + 1
         message = "from_xla: there are not as many devices as partitions"
         got = f"{len(devices)} devices and {source.text}"
-        wanted = f"{number} devices"
         fix = Fix("devices", "pass a mesh or devices of that number", {"number": number})
-        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=f"{number} devices", fix=fix)

@@ -32,8 +32,7 @@ def _checked_name(name: Any, operation: str) -> str:
         raise WeftTypeError(message, operation=operation, got=got, wanted="a string", fix=fix)
     if not name:
         message = f"{operation} takes a name that is not empty"
-        wanted = "a string of one character or more"
-        raise WeftValueError(message, got="''", wanted=wanted, fix=fix)
+        raise WeftValueError(message, got="''", wanted="a string of one character or more", fix=fix)
     return name
 
 

@@ -120,8 +120,7 @@ class _Accumulating:
         if structure != self.structure:
             message = "with_refs takes a mark for each argument of the function"
             fix = Fix("same_structure", "pass a reference, GradValue() or DontWant() for each")
-            got, wanted = str(self.structure), str(structure)
-            raise TreeError(message, got=got, wanted=wanted, fix=fix)
+            raise TreeError(message, got=str(self.structure), wanted=str(structure), fix=fix)
 
 
 class PullbackOfReferences:

@@ -310,12 +310,11 @@ def _grid(devices: Any) -> np.ndarray[Any, Any]:
         for i, length in zip(index, shape, strict=True):
             if not isinstance(element, list | tuple) or len(element) != length:
                 message = "Mesh: the nested lists of devices have different lengths"
-                got = f"devices={devices!r:.200}"
                 wanted = "lists of one length at each depth"
                 like = f"np.array(weft.devices()[:{grid.size}]).reshape{grid.shape!r}"
                 text = f"make them as long as the first ones, as in {like}"
                 fix = Fix("devices", text, {"shape": grid.shape})
-                raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+                raise ShapeError(message, got=f"devices={devices!r:.200}", wanted=wanted, fix=fix)
             element = element[i]
         grid[index] = element
     return grid

@@ -80,9 +80,8 @@ def check_known(operation: str, names: Iterable[str], spec: Any, known: Sequence
             text = f"use {better!r} instead of {name!r}" if better else f"leave {name!r} out"
             message = f"{operation}: the mesh has no axis {name!r}"
             got = f"{spec!r} over a mesh with the axes {quoted(known)}"
-            wanted = f"names out of {quoted(known)}"
             fix = Fix("rename", text, {"from": name, "to": better})
-            raise AxisError(message, got=got, wanted=wanted, fix=fix)
+            raise AxisError(message, got=got, wanted=f"names out of {quoted(known)}", fix=fix)
 
 
 def repeated_axis(names: Sequence[str], spec: str, fixed: Any) -> AxisError:

@@ -43,11 +43,10 @@ def no_memory(operation: str, kind: Any) -> WeftValueError | WeftNotImplementedE
     message = f"{operation}: arrays lie in the memory of their devices only"
     if not known:
         message = f"{operation}: there is no memory of the kind {kind!r}"
-    got = f"memory_kind={kind!r:.100}"
     wanted = "memory_kind='device'" + ("" if known else ", 'pinned_host' or 'unpinned_host'")
     fix = Fix("keyword", "leave memory_kind out", {"keyword": "memory_kind", "value": None})
     error = WeftNotImplementedError if known else WeftValueError
-    return error(message, got=got, wanted=wanted, fix=fix)
+    return error(message, got=f"memory_kind={kind!r:.100}", wanted=wanted, fix=fix)
 
 
 class Sharding(Interned):

@@ -165,9 +165,8 @@ def _examples(primitive: Primitive, examples: Iterable[Any]) -> Iterator[Example
         found.append(example)
     if not found:
         message, got = f"check_primitive of {primitive.name}: there are no examples", "no examples"
-        wanted = "at least one"
         fix = Fix("example", "pass a list with one tuple of operands per example", {})
-        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="at least one", fix=fix)
     return iter(sorted(found, key=_size))
 
 

@@ -24,4 +24,4 @@ def api_boundary(fun: Any = None, *, repro_api_name: str | None = None, **_: Any
     """Decorates a public function: errors that leave it have lost the frames of libraries."""
     if fun is None:
         return api_boundary
-    return _boundary(repro_api_name or getattr(fun, "__name__", "a function"))(fun)
+    return _boundary(repro_api_name or str(getattr(fun, "__name__", "a function")))(fun)

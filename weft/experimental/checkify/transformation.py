@@ -86,8 +86,7 @@ def _categories(errors: Any) -> frozenset[ErrorCategory]:
             message = "checkify takes a set of categories of checks"
             wanted = "such as checkify.user_checks | checkify.nan_checks"
             fix = Fix("errors", "pass errors=checkify.all_checks")
-            got = described(each)
-            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=described(each), wanted=wanted, fix=fix)
     return frozenset(found)
 
 
@@ -134,8 +133,7 @@ def _shown(leaf: Any) -> Any:
     except WeftTypeError:
         message = "Formatting arguments to checkify.check need to be PyTrees of arrays"
         fix = Fix("format", "put values that are no arrays into the message: f'...'")
-        got = described(leaf)
-        raise WeftTypeError(message, got=got, fix=fix) from None
+        raise WeftTypeError(message, got=described(leaf), fix=fix) from None
     if of.dtype in dtypes.INEXACT:
         return stop_gradient(value)
     return value

@@ -120,8 +120,7 @@ def _argument(i: int, x: Any) -> Any:
     if type_of(value).dtype not in dtypes.INEXACT:
         message = f"jet: the primal value at position {i} is not differentiable"
         fix = Fix("convert", "pass a number of a floating dtype, or close over it")
-        got = str(type_of(value))
-        raise DTypeError(message, got=got, wanted="a floating dtype", fix=fix)
+        raise DTypeError(message, got=str(type_of(value)), wanted="a floating dtype", fix=fix)
     return value
 
 

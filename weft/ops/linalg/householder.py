@@ -118,9 +118,8 @@ def householder_product_type(a: ArrayType, taus: ArrayType) -> ArrayType:
     check_reflections("householder_product", a, taus)
     if a.shape[-2] < a.shape[-1]:
         message, got = "householder_product: the matrix is too wide", f"a {a}"
-        wanted = "at least as many rows as columns"
         fix = Fix("slice", "leave columns out: a[..., :a.shape[-2]]")
-        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted="at least as many rows as columns", fix=fix)
     return result_type((a, taus), a.shape, a.dtype)
 
 

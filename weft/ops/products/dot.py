@@ -158,9 +158,8 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
         converted = "product.real" if part else f"product.astype({preferred.name!r})"
         message = f"{operation}: {dtypes.short_name(preferred)} cannot hold the product"
         got = f"{x} and {y}, preferred_element_type={dtypes.short_name(preferred)}"
-        wanted = f"{dtypes.short_name(met)} or wider"
         fix = Fix("convert", f"leave it out, and convert the product: {converted}")
-        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=f"{dtypes.short_name(met)} or wider", fix=fix)
     return preferred
 
 

@@ -157,9 +157,8 @@ def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
         return x
     if not isinstance(how, Sharding):
         message, got = f"{operation}: a device is no sharding over a mesh", f"{how} for {what}"
-        wanted = "a NamedSharding or a PartitionSpec"
         fix = Fix("device_put", "use weft.device_put(x, device)", {"device": how})
-        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a NamedSharding or a PartitionSpec", fix=fix)
     how.check_shape(operation, what, type_of(x).shape)
     check_automatic(how, operation, what)
     if unless_simulated(how) is None:

@@ -265,7 +265,6 @@ def _check_row(rotation: Rotation, method: str, what: str) -> None:
 def check_rotation(operation: str, value: Any) -> None:
     """Raises WeftTypeError for anything that is not a `Rotation`."""
     if not isinstance(value, Rotation):
-        message = f"{operation} takes rotations"
         got = f"{value!r:.60} of class {type(value).__name__}"
         fix = Fix("apply", "r.apply(x) rotates vectors; Rotation.from_quat(x) makes rotations")
-        raise WeftTypeError(message, got=got, wanted="a Rotation", fix=fix)
+        raise WeftTypeError(f"{operation} takes rotations", got=got, wanted="a Rotation", fix=fix)
