@@ -99,9 +99,7 @@ def itemsize_bits(dtype: DType) -> int:
         dtype = parse(dtype)
     if is_extended(dtype):
         message = "itemsize_bits: how many bits a random key takes is its generator's"
-        raise DTypeError(
-            message, operation=None, got=dtype, wanted="a dtype of numbers or booleans"
-        )
+        raise DTypeError(message, got=dtype, wanted="a dtype of numbers or booleans")
     if dtype in NARROW or dtype in UNSTORED:
         return int("".join(c for c in SHORT[dtype][1:].split("_")[0] if c.isdigit()))
     return 8 * int(dtype.itemsize)
@@ -204,12 +202,7 @@ def of_scalar(value: bool | int | float | complex) -> np.dtype[Any]:
     for kind, default in _BY_PYTHON_TYPE.items():
         if isinstance(value, kind):
             return default()
-    raise DTypeError(
-        "this is not a Python number",
-        operation=None,
-        got=repr(value),
-        wanted="bool, int, … complex",
-    )
+    raise DTypeError("this is not a Python number", got=repr(value), wanted="bool, int, … complex")
 
 
 def parse(dtype_like: Any) -> DType:
@@ -451,9 +444,7 @@ def _promote(
     pairs: tuple[tuple[DType, bool], ...], enable_x64: bool, strict: bool
 ) -> tuple[DType, bool]:
     if not pairs:
-        raise DTypeError(
-            "no types to promote", operation=None, got="no operands", wanted="at least one"
-        )
+        raise DTypeError("no types to promote", got="no operands", wanted="at least one")
     dtypes = [dtype for dtype, _ in pairs]
     all_weak = all(weak for _, weak in pairs)
     if all(dtype == dtypes[0] for dtype in dtypes):
@@ -602,9 +593,7 @@ def _kind_rank(dtype: DType) -> int:
     for rank, holds in enumerate((is_boolean, is_integer, is_floating, is_complex)):
         if holds(dtype):
             return rank
-    raise DTypeError(
-        "this dtype has no kind", operation=None, got=short_name(dtype), wanted="a dtype of numbers"
-    )
+    raise DTypeError("this dtype has no kind", got=short_name(dtype), wanted="a dtype of numbers")
 
 
 # Ranges and related types
@@ -700,9 +689,6 @@ def to_complex(dtype: DType) -> DType:
         return dtype
     if dtype not in ANY:
         raise DTypeError(
-            "there is no complex dtype for this one",
-            operation=None,
-            got=short_name(dtype),
-            wanted="a number",
+            "there is no complex dtype for this one", got=short_name(dtype), wanted="a number"
         )
     return complex128 if dtype in (float64, int64, uint64) else complex64

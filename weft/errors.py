@@ -460,9 +460,10 @@ def api_boundary(function: Any) -> Any:
     """
     if isinstance(function, str):
         return functools.partial(_boundary, function)
-    name, _, method = function.__qualname__.rpartition(".")
+    name = function.__qualname__.rpartition("<locals>.")[2]
+    owner, _, method = name.rpartition(".")
     makes = method in ("__new__", "__init__", "__post_init__")
-    return _boundary(name if makes else function.__qualname__, function)
+    return _boundary(owner if makes else name, function)
 
 
 def _boundary(operation: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -83,9 +83,7 @@ class ArrayType(Immutable):
         if not (sharding is None or getattr(sharding, "without_axes", False)):
             message = "the type of an array does not say how it lies on devices"
             wanted = "sharding=None, or that of another type"
-            raise WeftNotImplementedError(
-                message, operation=None, got=f"{sharding=}", wanted=wanted
-            )
+            raise WeftNotImplementedError(message, got=f"{sharding=}", wanted=wanted)
         shape = tuple(shape)
         if not isinstance(dtype, np.dtype) and not hasattr(dtype, "short_name"):
             dtype = dtypes.parse(dtype)

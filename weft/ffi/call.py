@@ -150,7 +150,7 @@ class ForeignCall:
         self.num_batch_dims = num_batch_dims
         self.params = params
 
-    @api_boundary
+    @api_boundary("ffi_call")
     def __call__(self, *args: Any, **attributes: Any) -> Any:
         """Calls the handler, or records the call."""
         values, in_types = operands(self.operation, args)

@@ -368,9 +368,7 @@ def _check(values: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> None:
     if values.shape != array_type.shape or values.dtype != array_type.dtype:
         message = "the data do not have the type they were announced with"
         got = f"{values.dtype}{list(values.shape)}"
-        raise WeftTypeError(
-            message, operation=None, got=got, wanted=f"{array_type.dtype}{list(array_type.shape)}"
-        )
+        raise WeftTypeError(message, got=got, wanted=f"{array_type.dtype}{list(array_type.shape)}")
 
 
 def _values(buffer: FakeBuffer) -> np.ndarray[Any, Any]:

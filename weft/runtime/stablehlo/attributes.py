@@ -180,9 +180,7 @@ def _numpy_scalar(value: np.generic[Any]) -> ir.Attribute:
         # The constructor takes the bits as a signed number of 64 bits.
         return ir.IntegerAttr.get(element, number - 2**64 if number >= 2**63 else number)
     if value.dtype.kind == "c":
-        raise WeftTypeError(
-            "a complex number cannot be an attribute", operation=None, got=repr(value)
-        )
+        raise WeftTypeError("a complex number cannot be an attribute", got=repr(value))
     return ir.FloatAttr.get(element, float(value), unknown_location())
 
 

@@ -143,9 +143,7 @@ def _make_element_type(dtype: np.dtype[Any]) -> ir.Type:
             part = ir.F32Type if dtype.itemsize == 8 else ir.F64Type
             return ir.ComplexType.get(part.get())
     wanted = "a boolean, integer, floating-point or complex dtype of a width that XLA supports"
-    raise DTypeError(
-        "XLA has no element type for this dtype", operation=None, got=dtype, wanted=wanted
-    )
+    raise DTypeError("XLA has no element type for this dtype", got=dtype, wanted=wanted)
 
 
 def dtype_of(element: ir.Type) -> np.dtype[Any]:
