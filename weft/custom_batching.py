@@ -79,7 +79,7 @@ class custom_vmap(PositionalFunction[P, R]):
     kind = "custom_vmap"
     _rule: Callable[..., Any] | None = None
 
-    @api_boundary
+    @api_boundary("def_vmap")
     def def_vmap(self, vmap_rule: F) -> F:
         """Sets the rule, `vmap_rule(axis_size, in_batched, *args) -> (result, out_batched)`.
         `in_batched` is a list with one entry per argument: a tree of booleans like it, True where

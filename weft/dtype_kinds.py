@@ -161,7 +161,7 @@ class extended(np.generic):
     def __new__(cls, *args: Any) -> extended:
         """Raises DTypeError: there are no scalars of such dtypes."""
         message, wanted = "random keys are no numbers", "a dtype of numbers or booleans"
-        raise DTypeError(message, got=f"dtype {cls.__name__}", wanted=wanted)
+        raise DTypeError(message, operation=None, got=f"dtype {cls.__name__}", wanted=wanted)
 
 
 class prng_key(extended):

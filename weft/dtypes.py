@@ -341,7 +341,7 @@ def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:
         "bool, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64, complex64, "
         "complex128, or one of the narrow types " + ", ".join(sorted(d.name for d in NARROW))
     )
-    raise DTypeError(message, got=repr(dtype_like), wanted=wanted, fix=fix)
+    raise DTypeError(message, operation=None, got=repr(dtype_like), wanted=wanted, fix=fix)
 
 
 # Promotion
@@ -497,7 +497,9 @@ def _refuse_promotion(dtypes: list[DType], strict: bool) -> NoReturn:
         text = f"convert the operands to one dtype, for example x.astype({target.name!r})"
         fix = Fix("cast", text, {"dtype": target.name})
     message = "the operands have no common dtype"
-    raise TypePromotionError(message, got=" and ".join(names), wanted=wanted, fix=fix)
+    raise TypePromotionError(
+        message, operation=None, got=" and ".join(names), wanted=wanted, fix=fix
+    )
 
 
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:

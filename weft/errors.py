@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 from weft import config
 from weft.base import notebooks, source
@@ -64,7 +64,8 @@ class WeftError(Exception):
 
     `got` and `wanted` are any values (they are shown with `str`). `where` is the user's line: a
     capture of `weft.base.source`, a text, or by default the line that is running now. The text
-    leaves out an operation and a `got` that stand in the message.
+    leaves out an operation and a `got` that stand in the message. An error that is made without an
+    `operation` gets the name of the public function that it leaves.
 
     >>> error = WeftError(
     ...     "the shapes differ",
@@ -90,6 +91,8 @@ class WeftError(Exception):
     where: source.Source | str | None
     fix: Fix | None
     called: str | None
+    # Whether the boundary that it leaves is to name the operation.
+    _awaits_name: bool
     # A tracer whose value was asked for, until its trace has said of which arguments it is made.
     _tracer: Any = None
 
@@ -97,7 +100,7 @@ class WeftError(Exception):
         self,
         message: str,
         *,
-        operation: str | None = None,
+        operation: str | None = "",
         got: Any = None,
         wanted: Any = None,
         where: source.Source | str | None = None,
@@ -105,7 +108,8 @@ class WeftError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
-        self.operation = operation
+        self.operation = operation or None
+        self._awaits_name = operation == ""
         self.got = got
         self.wanted = wanted
         self.where = source.here() if where is None else where
@@ -443,21 +447,59 @@ def _user_frames(traceback: TracebackType | None, *, keep_last: bool) -> Traceba
     return kept
 
 
-def api_boundary(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorates a public function: errors that leave it have lost weft's own frames.
+@overload
+def api_boundary(function: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@overload
+def api_boundary(function: Callable[P, R]) -> Callable[P, R]: ...
+def api_boundary(function: Any) -> Any:
+    """Decorates a public function: errors that leave it without an operation get its name, and all
+    lose weft's own frames.
 
-    function: a function that users call.
+    function: a function that users call; or its name in errors, where that is another than
+    `Class.method`, or `Class` for what makes an instance. Then it returns a decorator.
     """
+    if isinstance(function, str):
+        return functools.partial(_boundary, function)
+    name = function.__qualname__.rpartition("<locals>.")[2]
+    owner, _, method = name.rpartition(".")
+    makes = method in ("__new__", "__init__", "__post_init__")
+    return _boundary(owner if makes else name, function)
 
+
+def _boundary(operation: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def boundary(*args: P.args, **kwargs: P.kwargs) -> R:
+    def boundary(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
+            name_error(error, operation)
             trim(error)
             raise  # Bare: this adds no entry for the boundary itself.
 
     return boundary
+
+
+# Errors of a value that was made elsewhere, or of the machine: not of the operation that meets it.
+_OF_VALUES = (LeakedTracerError, DeletedArrayError, JaxprError, PlatformError)
+
+
+def name_error(error: BaseException, operation: str, prefix: str = "") -> None:
+    """Gives an error that leaves an operation the name of that, unless the error has one already or
+    comes from code of the user's.
+
+    prefix: what its message begins with then. Without one, an error that was made with
+    `operation=None` stays without a name.
+    """
+    if not isinstance(error, WeftError) or error.operation is not None:
+        return
+    if not prefix and (not error._awaits_name or isinstance(error, _OF_VALUES)):
+        return
+    # A transformation does not name what the function that it was given does wrong.
+    entry = error.__traceback__
+    while entry is not None and source.is_internal(entry.tb_frame.f_code.co_filename):
+        entry = entry.tb_next
+    if entry is None:
+        error.operation, error.message = operation, prefix + error.message
 
 
 _ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]

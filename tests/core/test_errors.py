@@ -222,6 +222,52 @@ def test_the_boundary_passes_everything_through():
     assert (wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__) == ("f", "Adds.", f)
 
 
+def raising(operation=""):
+    return internal_function(f"def f(*_):\n    raise errors.ShapeError('no', {operation})\n")
+
+
+@pytest.mark.parametrize(
+    "function, operation",
+    [
+        (api_boundary(raising()), "f"),
+        (api_boundary("debug.print")(raising()), "debug.print"),
+        (api_boundary("outer")(api_boundary(raising())), "f"),
+        (api_boundary(raising("operation='len()'")), "len()"),
+        (api_boundary(raising("operation=None")), None),
+        (api_boundary(call_it), None),
+    ],
+)
+def test_the_boundary_names_the_error(function, operation):
+    def refuse():
+        raise ShapeError("no")
+
+    with pytest.raises(ShapeError) as caught:
+        function(refuse)
+    assert caught.value.operation == operation
+
+
+def test_the_boundary_names_a_method_with_its_class():
+    make = internal_function(
+        """
+        def f():
+            class C:
+                @errors.api_boundary
+                def __init__(self, fails):
+                    if fails:
+                        raise errors.ShapeError("no")
+
+                @errors.api_boundary
+                def method(self):
+                    raise errors.ShapeError("no")
+            return C
+        """
+    )
+    for function, name in ((lambda: make()(True), "C"), (lambda: make()(False).method(), "method")):
+        with pytest.raises(ShapeError) as caught:
+            function()
+        assert caught.value.operation.endswith(name)
+
+
 @pytest.mark.parametrize("full", ["0", "1"])
 def test_the_hook_trims_what_is_printed(full, tmp_path):
     script = tmp_path / "program.py"

@@ -153,7 +153,7 @@ def comms(
     """
     report = _report(fun, args, kwargs, gradient)
     if strict:
-        _check_written("comms", report)
+        _check_written(report)
     return report.compiled() if compiled else report
 
 
@@ -200,7 +200,7 @@ def assert_comms(
     _check_kinds(fun, kwargs)
     report = _report(fun, args, kwargs, gradient)
     if not implied:
-        _check_written("assert_comms", report)
+        _check_written(report)
     if compiled:
         report = report.compiled()
     found = {kind: report.count(kind) for kind in KINDS}
@@ -220,7 +220,6 @@ def _differs(
     wish += "" if total_bytes is None else f", total_bytes={total_bytes}"
     return CommunicationError(
         f"{report.name} communicates otherwise than asserted",
-        operation="assert_comms",
         got=f"{arguments or 'nothing'}\n{listed(report.rows)}",
         wanted=f"{wish}; kinds that are not named do not run",
         where=report.rows[0].line if report.rows else None,
@@ -267,14 +266,13 @@ def _check_kinds(fun: Any, kwargs: dict[str, Any]) -> None:
 def _wrong_kind(name: str, kind: str, count: Any) -> WeftTypeError:
     return WeftTypeError(
         f"assert_comms counts kinds of collectives, and {name} is none",
-        operation="assert_comms",
         got=f"{name}={count!r}",
         wanted=f"one of {KINDS}",
         fix=Fix("kind", f"write {kind}={count!r}", {kind: count}),
     )
 
 
-def _check_written(operation: str, report: CommsReport) -> None:
+def _check_written(report: CommsReport) -> None:
     """Raises CommunicationError for communication of which no line of the program speaks."""
     rows = [row for row in report.rows if row.inserted]
     if not rows:
@@ -284,7 +282,6 @@ def _check_written(operation: str, report: CommsReport) -> None:
     raise CommunicationError(
         f"{report.name} communicates what nobody wrote: its derivative sums where a cast was "
         "inserted",
-        operation=operation,
         got=listed(rows),
         wanted="casts that stand in the program: each is a sum between devices in reverse mode",
         where=rows[0].line,

@@ -23,7 +23,7 @@ from weft.api.autodiff import grad
 from weft.control_flow.checkpoint import checkpoint
 from weft.control_flow.loops import scan
 from weft.core.shape_struct import ShapeDtypeStruct
-from weft.errors import Fix, WeftValueError
+from weft.errors import Fix, WeftValueError, api_boundary
 from weft.ops.collectives.all_reduce import axis_index, pmax, pmean, psum
 from weft.ops.collectives.movement import all_gather, all_to_all, psum_scatter
 from weft.ops.collectives.permutation import ppermute
@@ -56,6 +56,7 @@ class Decoder:
     experts: int = 0
     dtype: Any = "bfloat16"
 
+    @api_boundary
     def __post_init__(self) -> None:
         for field in ("layers", "width", "heads", "hidden", "vocabulary", "experts"):
             size = getattr(self, field)
@@ -66,7 +67,6 @@ class Decoder:
             message = "Decoder takes heads of equal width"
             raise WeftValueError(
                 message,
-                operation="Decoder",
                 got=f"width={self.width}, heads={self.heads}",
                 wanted="a width that the number of heads divides",
                 fix=fix,
@@ -97,9 +97,7 @@ def _no_size(field: str, size: Any) -> WeftValueError:
     least = int(field != "experts")
     message = f"Decoder takes a whole number of at least {least} as {field}"
     fix = Fix("size", f"for example {field}={least or 8}")
-    return WeftValueError(
-        message, operation="Decoder", got=repr(size), wanted=f"an int from {least} on", fix=fix
-    )
+    return WeftValueError(message, got=repr(size), wanted=f"an int from {least} on", fix=fix)
 
 
 class _Division:

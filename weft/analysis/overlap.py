@@ -119,7 +119,7 @@ def schedule(program: Any) -> Schedule:
         message = "schedule takes the text of a compiled program, whose instructions are in order"
         wanted = "HLO with is_scheduled=true, as weft.jit(f).lower(...).compile() has it"
         got = f"{text.splitlines()[0][:80] if text else ''!r}"
-        raise WeftValueError(message, operation="schedule", got=got, wanted=wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
     module = parse(text)
     transfers: list[Transfer] = []
     products: list[Product] = []

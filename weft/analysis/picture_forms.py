@@ -47,7 +47,7 @@ class Picture:
     def _repr_html_(self) -> str:
         return self.html
 
-    @api_boundary
+    @api_boundary("save")
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the picture into a file: text, SVG or a page, by the suffix `.txt`, `.svg` or
         `.html`. Raises WeftValueError for another suffix."""
@@ -62,7 +62,6 @@ class Picture:
             html = str(Path(path).with_suffix(".html"))
             raise WeftValueError(
                 "save writes text, SVG or a page, by the suffix of the file",
-                operation="save",
                 got=f"{os.fspath(path)!r}",
                 wanted="a name that ends in .txt, .svg or .html",
                 fix=Fix("path", f"save it as {html!r}", {"path": html}),

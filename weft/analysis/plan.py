@@ -248,15 +248,13 @@ def _check_program(operation: str, program: Any) -> Program:
 def _no_program(operation: str, got: Any, wanted: str) -> WeftTypeError:
     message = f"{operation} takes programs as tuples of a function and its arguments"
     fix = Fix("program", "write (f, x) for f(x)")
-    return WeftTypeError(message, operation=operation, got=f"{got!r:.100}", wanted=wanted, fix=fix)
+    return WeftTypeError(message, got=f"{got!r:.100}", wanted=wanted, fix=fix)
 
 
 def _no_mesh(got: Any) -> WeftTypeError:
     fix = Fix("mesh", 'pass meshes, such as weft.sharding.AbstractMesh((8,), ("i",))')
     message = "scaling takes the meshes over which a program is planned"
-    return WeftTypeError(
-        message, operation="scaling", got=f"{got!r:.100}", wanted="meshes", fix=fix
-    )
+    return WeftTypeError(message, got=f"{got!r:.100}", wanted="meshes", fix=fix)
 
 
 # ---- text --------------------------------------------------------------------------------------

@@ -92,16 +92,13 @@ def _parameters_of_a_device(model: Decoder, mesh: AnyMesh, roles: Mapping[Any, s
 def _no_model(model: Any) -> WeftTypeError:
     message, got = "propose takes the sizes of a decoder", f"{model!r:.100}"
     text = "pass a weft.Decoder; weft.plans compares programs of your own"
-    fix = Fix("decoder", text)
-    return WeftTypeError(message, operation="propose", got=got, wanted="a weft.Decoder", fix=fix)
+    return WeftTypeError(message, got=got, wanted="a weft.Decoder", fix=Fix("decoder", text))
 
 
 def _unknown_role(role: Any) -> WeftValueError:
     message = f"propose knows no role {role!r} of a mesh axis"
     fix = Fix("roles", f"choose among roles={ROLES}", {"roles": ROLES})
-    return WeftValueError(
-        message, operation="propose", got=repr(role), wanted=f"some of {ROLES}", fix=fix
-    )
+    return WeftValueError(message, got=repr(role), wanted=f"some of {ROLES}", fix=fix)
 
 
 def _no_division_error(model: Decoder, mesh: AnyMesh, batch: int, length: int) -> WeftValueError:
@@ -110,4 +107,4 @@ def _no_division_error(model: Decoder, mesh: AnyMesh, batch: int, length: int) -
     wanted = "a batch, or heads, hidden and vocabulary, that the lengths of the axes divide"
     fix = Fix("batch", f"for example batch={mesh.size}", {"batch": mesh.size})
     got = f"{model}, batch={batch}, length={length} over {', '.join(sizes)}"
-    return WeftValueError(message, operation="propose", got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=got, wanted=wanted, fix=fix)

@@ -114,7 +114,6 @@ def _of_smallest(sharding: NamedSharding) -> LayoutPicture:
 def _incomplete(x: Any, missing: str, text: str) -> WeftTypeError:
     return WeftTypeError(
         f"show: there is no {missing}",
-        operation="show",
         got=f"{x!r:.200} without a {missing}",
         wanted="a sharding and a shape, or a spec, a shape and a mesh",
         fix=Fix(missing, text, {"argument": missing}),
@@ -137,7 +136,6 @@ def _no_picture(x: Any) -> WeftTypeError:
         fix = None
     return WeftTypeError(
         "show: there is no picture of this value",
-        operation="show",
         got=f"{x!r:.100} ({type(x).__name__})",
         wanted="a weft.Array, a sharding or a spec with a shape, a mesh, or a jaxpr",
         fix=fix,

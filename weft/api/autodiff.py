@@ -154,7 +154,7 @@ def jvp(
             message = f"jvp takes its {name} as a tuple, one per argument of the function"
             got = type(value).__name__
             fix = Fix("tuple", f"write ({name[:-1]},)", {"argument": name})
-            raise WeftTypeError(message, operation="jvp", got=got, wanted="a tuple", fix=fix)
+            raise WeftTypeError(message, got=got, wanted="a tuple", fix=fix)
     what = f"jvp of {function_name(fun)}"
     if has_references(tree.leaves(tuple(primals))):
         return _jvp_of_references(fun, tuple(primals), tuple(tangents), has_aux)
@@ -167,7 +167,7 @@ def jvp(
         wanted = f"the structure of the primals, {in_tree}" + "".join(
             f"\n    {tree.keystr(path) or 'the arguments'}: {text}" for path, text in differences
         )
-        raise TreeError(message, operation="jvp", got=got, wanted=wanted)
+        raise TreeError(message, got=got, wanted=wanted)
     paths = [path for path, _ in tree.leaves_with_path(tuple(primals))]
     boxed = [
         _check_tangent(x, t, f"{what}, primals{tree.keystr(path)}")
@@ -210,14 +210,11 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
         got_shape, got_dtype = type_of(tangent).shape, type_of(tangent).dtype
     if got_shape != wanted.shape:
         message, got = f"{what}: the tangent has another shape", f"a tangent of shape {got_shape}"
-        raise ShapeError(
-            message, operation="jvp", got=got, wanted=f"shape {wanted.shape}, that of the primal"
-        )
+        raise ShapeError(message, got=got, wanted=f"shape {wanted.shape}, that of the primal")
     if wanted.dtype == dtypes.float0:
         if got_dtype != dtypes.float0:
             raise DTypeError(
                 f"{what}: a value of dtype {type_of(primal).dtype} has tangents of dtype float0",
-                operation="jvp",
                 got=f"a tangent of dtype {got_dtype}",
                 wanted="np.zeros(shape, weft.dtypes.float0), or a floating-point primal",
                 fix=Fix("float", "convert the primal to a floating-point dtype"),
@@ -229,7 +226,7 @@ def _check_tangent(primal: Any, tangent: Any, what: str) -> Any:
         message = f"{what}: the tangent has another dtype"
         got = f"a tangent of dtype {got_dtype}"
         fix = conversion(got_dtype, wanted.dtype, "the tangent")
-        raise DTypeError(message, operation="jvp", got=got, wanted=f"dtype {wanted.dtype}", fix=fix)
+        raise DTypeError(message, got=got, wanted=f"dtype {wanted.dtype}", fix=fix)
     return tangent
 
 
@@ -423,7 +420,7 @@ def vjp_with_aux(
     variables = [var for var, _ in linear.consts.values()]
     residuals = [value for _, value in linear.consts.values()]
 
-    @api_boundary
+    @api_boundary("vjp")
     def pullback(residuals: list[Any], cotangent: Any) -> Any:
         """The cotangents of the primals, given that of the result."""
         leaves = tangent_leaves(cotangent, out_tree, out_types, what, "vjp", "cotangent")
@@ -514,7 +511,7 @@ def value_and_grad(
         raise not_taken("grad", "reduce_axes", reduce_axes, why, fix, wanted=())
     numbers, name = numbers_of(argnums, "grad"), function_name(fun)
 
-    @api_boundary
+    @api_boundary("grad")
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, indices = chosen_arguments("grad", fun, numbers, args, kwargs)
         check_grad_inputs(chosen, indices, name, holomorphic, allow_int)
@@ -639,9 +636,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[[Any], 
         message = f"{what}: integer arguments have no transpose to floating-point results"
         wanted = "integer results, or floating-point arguments"
         fix = Fix("convert", "give the arguments a floating-point dtype")
-        raise DTypeError(message, operation="linear_transpose", got=bad[0], wanted=wanted, fix=fix)
+        raise DTypeError(message, got=bad[0], wanted=wanted, fix=fix)
 
-    @api_boundary
+    @api_boundary("linear_transpose")
     def transposed(consts: list[Any], cotangent: Any) -> Any:
         """The cotangents of the arguments, given that of the result."""
         cts = tangent_leaves(

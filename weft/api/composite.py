@@ -31,6 +31,7 @@ from weft.interpreters.vmap import vmap_jaxpr
 from weft.runtime import stablehlo
 
 
+@api_boundary
 def composite(decomposition: Callable[..., Any], name: str, version: int = 0) -> Callable[..., Any]:
     """A function that computes `decomposition` and shows compilers a name for it.
 
@@ -57,11 +58,10 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
     check_function("composite", decomposition)
     if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
         message = "composite takes a name such as 'my_library.my_operation'"
-        wanted = "identifiers, divided by points"
-        raise WeftValueError(message, operation="composite", got=f"name={name!r}", wanted=wanted)
+        raise WeftValueError(message, got=f"name={name!r}", wanted="identifiers, divided by points")
 
     @functools.wraps(decomposition)
-    @api_boundary
+    @api_boundary("composite")
     def call(*args: Any, **attributes: Any) -> Any:
         leaves, types, in_tree = typed_leaves("composite", name, "the arguments", args)
         given = {key: value for key, value in attributes.items() if value is not None}
@@ -113,9 +113,7 @@ def _check_attribute(name: str, key: str, value: Any) -> None:
         stablehlo.to_attribute(value)
     except WeftTypeError as error:
         message = f"composite {name}: {key} is given by name, and cannot be an attribute"
-        raise WeftTypeError(
-            message, operation="composite", got=error.got, wanted=error.wanted
-        ) from None
+        raise WeftTypeError(message, got=error.got, wanted=error.wanted) from None
 
 
 composite_p = Primitive("composite", multiple_results=True, memoise=False)

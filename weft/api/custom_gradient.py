@@ -117,16 +117,15 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     values, kept = partition(hoisted, consts)
     count = len(example_args)
 
-    @api_boundary
+    @api_boundary("closure_convert")
     def converted(*args: Any) -> Any:
         """The function, of its arguments and then the values that it closed over."""
         given, structure = tree.flatten(args[:count])
         if structure != in_tree or len(args) != count + len(values):
             message = f"{what}: the arguments have another structure than the examples"
             got = f"{structure} and {len(args) - count} values"
-            wanted = f"{in_tree} and {len(values)} values"
             fix = Fix("values", "call converted(*args, *values)", {"count": len(values)})
-            raise TreeError(message, operation="closure_convert", got=got, wanted=wanted, fix=fix)
+            raise TreeError(message, got=got, wanted=f"{in_tree} and {len(values)} values", fix=fix)
         return out_tree.unflatten(eval_jaxpr(jaxpr, merge(hoisted, args[count:], kept), *given))
 
     return converted, values

@@ -120,9 +120,8 @@ def _put_leaf(
     if donate and may_alias:
         message = f"device_put: {_name(whole, number)} cannot be donated and aliased at once"
         got = f"donate={donate}, may_alias={may_alias}"
-        wanted = "one of them"
         fix = Fix("may_alias", "leave may_alias out", {"argument": "may_alias"})
-        raise WeftValueError(message, operation="device_put", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted="one of them", fix=fix)
     if isinstance(place, Sharding):
         # Checked before anything is moved, with the name of the leaf.
         shape = _leaf_type(leaf, whole, number).shape
@@ -302,9 +301,7 @@ def reshard(xs: T, out_shardings: Any) -> T:
             message = "reshard takes NamedShardings and PartitionSpecs"
             fix = Fix("device_put", "use weft.device_put(x, place)", {"device": leaf})
             wanted = "a NamedSharding or a PartitionSpec"
-            raise WeftTypeError(
-                message, operation="reshard", got=f"{leaf!r:.100}", wanted=wanted, fix=fix
-            )
+            raise WeftTypeError(message, got=f"{leaf!r:.100}", wanted=wanted, fix=fix)
     return device_put(xs, out_shardings)
 
 
@@ -328,14 +325,13 @@ def _check_target(
     lengths = checked_shape(operation, shape)
     place, layout = as_format(sharding, operation, "the array", lengths)
     if place is None:
-        message = f"{operation} takes a sharding"
         wanted = "a NamedSharding, or an entry of weft.devices()"
         fix = Fix(
             "device",
             "pass weft.devices()[0], or weft.NamedSharding(mesh, weft.P()) for copies on all "
             "devices of a mesh",
         )
-        raise WeftTypeError(message, operation=operation, got="None", wanted=wanted, fix=fix)
+        raise WeftTypeError(f"{operation} takes a sharding", got="None", wanted=wanted, fix=fix)
     if isinstance(place, Sharding):
         place.check_shape(operation, "the array", lengths)
     return lengths, place, layout
@@ -358,7 +354,7 @@ def _part_type(operation: str, part: Any, what: str, only: Any = object) -> Arra
         wanted = (
             "an array on one device" if only is Array else "a NumPy array, a number, or an array"
         )
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted)
+        raise WeftTypeError(message, got=got, wanted=wanted)
     return of.strong()
 
 
@@ -369,7 +365,6 @@ def _check_part(
     if of.shape != wanted.shape:
         raise ShapeError(
             f"{operation}: {what} does not have the shape of a block",
-            operation=operation,
             got=str(of),
             wanted=f"{wanted}, a block of {parts.type} with {parts.place}",
         )
@@ -377,7 +372,7 @@ def _check_part(
     if of.dtype != wanted.dtype and not (any_dtype and numbers):
         message = f"{operation}: {what} is of another dtype than the array"
         fix = Fix("astype", f"convert it: part.astype({wanted.dtype})", {"dtype": wanted.dtype})
-        raise DTypeError(message, operation=operation, got=str(of), wanted=str(wanted), fix=fix)
+        raise DTypeError(message, got=str(of), wanted=str(wanted), fix=fix)
 
 
 def _dtype(operation: str, asked: Any, types: Sequence[ArrayType]) -> Any:
@@ -396,4 +391,4 @@ def _wrong_devices(operation: str, got: str, parts: Parts) -> WeftValueError:
     wanted = f"one array on each of {', '.join(map(str, parts.devices))}"
     text = "put the block that a device is to hold there: weft.device_put(block, device)"
     fix = Fix("device_put", text, {"devices": tuple(parts.devices)})
-    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=got, wanted=wanted, fix=fix)

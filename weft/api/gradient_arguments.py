@@ -220,7 +220,7 @@ def check_grad_inputs(
                     got = f"{where} of dtype {dtype}"
                     wanted = "a complex dtype"
                     fix = Fix("convert", "convert the argument to complex64")
-                    raise DTypeError(message, operation="grad", got=got, wanted=wanted, fix=fix)
+                    raise DTypeError(message, got=got, wanted=wanted, fix=fix)
             elif dtype in dtypes.COMPLEX:
                 continue
             elif dtype not in dtypes.FLOATING and not allow_int:
@@ -233,7 +233,7 @@ def check_grad_inputs(
                     "or pass allow_int=True for float0 gradients",
                     {"allow_int": True},
                 )
-                raise DTypeError(message, operation="grad", got=got, wanted=wanted, fix=fix)
+                raise DTypeError(message, got=got, wanted=wanted, fix=fix)
 
 
 def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
@@ -244,7 +244,6 @@ def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
             fix = Fix("scalar", f"return the scalar itself from {name}")
         raise WeftTypeError(
             f"grad takes a function that returns one scalar, and {name} returned {structure}",
-            operation="grad",
             got=str(structure),
             wanted="an array without dimensions",
             fix=fix,
@@ -253,9 +252,7 @@ def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
     if aval.shape:
         message = f"grad takes a function that returns a scalar, and {name} returned {aval}"
         fix = Fix("sum", "reduce the result, for example by .sum() or .mean()")
-        raise WeftTypeError(
-            message, operation="grad", got=str(aval), wanted="an array without dimensions", fix=fix
-        )
+        raise WeftTypeError(message, got=str(aval), wanted="an array without dimensions", fix=fix)
     wanted = dtypes.COMPLEX if holomorphic else dtypes.FLOATING
     if aval.dtype not in wanted:
         kind = "complex (holomorphic=True)" if holomorphic else "real floating-point"
@@ -267,4 +264,4 @@ def check_grad_result(value: Any, name: str, holomorphic: bool) -> None:
         elif aval.dtype in dtypes.COMPLEX:
             advice = "take the real part, or pass holomorphic=True and complex arguments for a "
             fix = Fix("holomorphic", f"{advice}holomorphic function")
-        raise DTypeError(message, operation="grad", got=got, wanted=f"a {kind} dtype", fix=fix)
+        raise DTypeError(message, got=got, wanted=f"a {kind} dtype", fix=fix)

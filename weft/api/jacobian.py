@@ -100,7 +100,6 @@ def _check_jacobian(
         if dtype not in wanted and dtype not in allowed:
             raise DTypeError(
                 f"{what} takes {'complex' if holomorphic else 'floating-point'} values here",
-                operation=what,
                 got=f"dtype {dtypes.short_name(dtype)}",
                 wanted=", ".join(sorted(d.name for d in wanted)),
                 fix=_other_values(dtype, holomorphic),
@@ -177,7 +176,7 @@ def jacfwd(
     """
     numbers, name = numbers_of(argnums, "jacfwd"), function_name(fun)
 
-    @api_boundary
+    @api_boundary("jacfwd")
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, _ = chosen_arguments("jacfwd", fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacfwd of {name}")
@@ -280,7 +279,7 @@ def jacrev(
     """
     numbers, name = numbers_of(argnums, "jacrev"), function_name(fun)
 
-    @api_boundary
+    @api_boundary("jacrev")
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, _ = chosen_arguments("jacrev", fun, numbers, args, kwargs)
         leaves, in_tree = operands(chosen, f"jacrev of {name}")

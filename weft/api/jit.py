@@ -41,7 +41,7 @@ def _entries(value: Any, what: str, kinds: Any, noun: str) -> tuple[Any, ...]:
     found = (value,) if isinstance(value, kinds) else tuple(value)
     for item in found:
         if isinstance(item, bool) or not isinstance(item, kinds):
-            raise WeftTypeError(f"jit takes {noun} in {what}, not {item!r}", operation="jit")
+            raise WeftTypeError(f"jit takes {noun} in {what}, not {item!r}")
     return found
 
 
@@ -74,13 +74,13 @@ def _both_forms(
                 "positional arguments"
             )
             got, wanted = f"{what}_argnums={numbers}", f"numbers below {len(positional)}"
-            raise WeftValueError(message, operation="jit", got=got, wanted=wanted)
+            raise WeftValueError(message, got=got, wanted=wanted)
     for name in names:
         if name not in parameters and not takes_any:
             message = f"jit: {what}_argnames has {name!r} and the function has no such parameter"
             got = f"{what}_argnames={names}"
             wanted = f"names among {', '.join(parameters)}"
-            raise WeftValueError(message, operation="jit", got=got, wanted=wanted)
+            raise WeftValueError(message, got=got, wanted=wanted)
     full_numbers = {n % len(positional) if n < 0 and positional else n for n in numbers}
     full_numbers |= {positional.index(name) for name in names if name in positional}
     full_names = set(names) | {
@@ -98,7 +98,6 @@ def _limit(max_traces: Any) -> int | None:
     if not whole or max_traces < 1:
         raise (WeftValueError if whole else WeftTypeError)(
             "jit: max_traces says how many times a function may be traced",
-            operation="jit",
             got=f"max_traces={max_traces!r:.100}",
             wanted="an int of at least 1, or None for no limit",
             fix=Fix("max_traces", "pass max_traces=1, or leave it out", {"max_traces": 1}),
@@ -133,7 +132,7 @@ def _options(fun: Callable[..., Any], given: Mapping[str, Any]) -> Options:
     if both:
         message = f"jit: arguments {sorted(both)} are both static and donated"
         fix = Fix("choose", "make each argument static or donated, not both")
-        raise WeftValueError(message, operation="jit", fix=fix)
+        raise WeftValueError(message, fix=fix)
     compiler = tuple(sorted((given["compiler_options"] or {}).items()))
     limit = _limit(given["max_traces"])
     return Options(
@@ -165,6 +164,7 @@ def jit(fun: Callable[P, R], **options: Unpack[JitOptions]) -> Jitted[P, R]: ...
 def jit(
     fun: None = None, **options: Unpack[JitOptions]
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+@api_boundary
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
@@ -230,7 +230,7 @@ def jit(
     if device is not None:
         if in_shardings is not None or out_shardings is not None:
             message = "jit takes a device, or the shardings of arguments and results, not both"
-            raise WeftTypeError(message, operation="jit", got=f"device={device}")
+            raise WeftTypeError(message, got=f"device={device}")
         in_shardings = out_shardings = device
     if in_shardings is None and out_shardings is None:
         return Jitted(fun, options)
@@ -279,7 +279,7 @@ def make_jaxpr(
     numbers = set(_numbers(static_argnums, "static_argnums"))
     name = function_name(fun)
 
-    @api_boundary
+    @api_boundary("make_jaxpr")
     def traced(*args: Any, **kwargs: Any) -> Any:
         dynamic: Any = args
         if numbers:

@@ -73,8 +73,7 @@ def _too_few(sizes: tuple[int, ...], names: tuple[str, ...], there: list[Any]) -
         fix = or_more_devices(needed, fix)
     message = "make_mesh: there are not enough devices"
     got = f"axis_shapes={sizes!r}, {needed} devices in all"
-    wanted = f"{len(there)} devices at most"
-    return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=got, wanted=f"{len(there)} devices at most", fix=fix)
 
 
 def _other_number(
@@ -92,8 +91,7 @@ def _other_number(
     message = "make_mesh: the number of devices is not that of the mesh"
     got = f"axis_shapes={sizes!r} and {len(given)} devices"
     wanted = f"{needed} devices"
-    fix = Fix("devices", text, data)
-    return WeftValueError(message, operation="make_mesh", got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=got, wanted=wanted, fix=Fix("devices", text, data))
 
 
 def _fit_sizes(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:

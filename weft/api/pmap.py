@@ -44,6 +44,7 @@ R = TypeVar("R")
 _NAMELESS = "<pmap>"
 
 
+@api_boundary
 def pmap(
     fun: Callable[P, R],
     axis_name: str | None = None,
@@ -95,7 +96,7 @@ def pmap(
         like(fun, run), static_argnums=call.static, donate_argnums=call.donated
     )
 
-    @api_boundary
+    @api_boundary("pmap")
     def mapped(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = call.placed(args, kwargs)
         return compiled(*args, **kwargs)
@@ -121,9 +122,8 @@ class _Mapped:
         if axis_name is not None and not isinstance(axis_name, str):
             message = "pmap takes a string as the name of its axis"
             got = f"axis_name={axis_name!r:.100} of class {type(axis_name).__name__}"
-            wanted = "a string, or None"
             fix = Fix("axis_name", "pass axis_name='i'", {"axis_name": "i"})
-            raise WeftTypeError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted="a string, or None", fix=fix)
         in_axes = checked_axes("pmap", in_axes)
         check_axes("pmap", "out_axes", out_axes)
         self.function = function
@@ -182,7 +182,7 @@ class _Mapped:
             got = f"a call for each device along {[axis.name for axis in mesh_axes()]}"
             text = "use weft.vmap inside, or one weft.shard_map over a mesh with both axes"
             fix = Fix("vmap", text, {"transformation": "vmap"})
-            raise WeftValueError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
         inputs = (self._without_static(args), kwargs)
         leaves, structure = tree.flatten(inputs)
         leaves = list(beside_float64(leaves))
@@ -300,7 +300,6 @@ class _Mapped:
         if size < 1:
             return ShapeError(
                 f"{self.operation}: the mapped axis is empty",
-                operation="pmap",
                 got=where,
                 wanted="at least one slice",
                 fix=Fix("vmap", "use weft.vmap, which takes an empty axis", {"size": 1}),
@@ -310,8 +309,7 @@ class _Mapped:
             fix = or_more_devices(size, fix)
         message = f"{self.operation}: there are fewer devices than slices"
         got = f"{size} slices ({where}) and {len(there)} devices"
-        wanted = "a device for each slice"
-        return WeftValueError(message, operation="pmap", got=got, wanted=wanted, fix=fix)
+        return WeftValueError(message, got=got, wanted="a device for each slice", fix=fix)
 
 
 def _length(axis_size: Any) -> int:
@@ -331,7 +329,6 @@ def _numbers(value: Any, what: str) -> tuple[int, ...]:
         return tuple(map(operator.index, value if isinstance(value, (tuple, list)) else (value,)))
     except TypeError:
         message = f"pmap takes the numbers of arguments in {what}"
-        got = f"{what}={value!r:.100}"
         wanted = "an int, or a tuple of ints"
         fix = Fix("numbers", f"pass {what}=(0,) for the first argument", {what: (0,)})
-        raise WeftTypeError(message, operation="pmap", got=got, wanted=wanted, fix=fix) from None
+        raise WeftTypeError(message, got=f"{what}={value!r:.100}", wanted=wanted, fix=fix) from None

@@ -99,7 +99,7 @@ def _blocks_here(place: Any, ndim: int) -> tuple[list[list[int]], list[int]]:
     if not any(mine):
         message = f"{OPERATION}: this process has none of the devices"
         wanted = "a sharding over devices of all processes that call it"
-        raise WeftValueError(message, operation=OPERATION, got=str(sharding), wanted=wanted)
+        raise WeftValueError(message, got=str(sharding), wanted=wanted)
     own = coordinates[np.asarray(mine)]
     counts = (coordinates.max(axis=0) + 1).tolist()
     return [sorted(set(own[:, axis].tolist())) for axis in range(ndim)], counts
@@ -113,7 +113,7 @@ def _other_shape(
     if uneven:
         wanted = "as many elements for each block of this process"
         fix = Fix("shape", "pad the data to a multiple of the blocks, or split them otherwise")
-        return ShapeError(message, operation=OPERATION, got=got, wanted=wanted, fix=fix)
+        return ShapeError(message, got=got, wanted=wanted, fix=fix)
     wanted = f"global_shape={inferred}, of which this process has such a part"
     fix = Fix("shape", "leave global_shape out", {"shape": inferred})
-    return ShapeError(message, operation=OPERATION, got=got, wanted=wanted, fix=fix)
+    return ShapeError(message, got=got, wanted=wanted, fix=fix)

@@ -121,6 +121,7 @@ def _is_axis(value: Any) -> bool:
     return value is None or isinstance(value, int) or type(value) in spec_types
 
 
+@api_boundary
 def vmap(
     fun: Callable[P, R],
     in_axes: Any = 0,
@@ -157,7 +158,7 @@ def vmap(
     check_axes("vmap", "out_axes", out_axes)
     name = function_name(fun)
 
-    @api_boundary
+    @api_boundary("vmap")
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         given = closed((args, kwargs))
         leaves, in_tree = tree.flatten(given)
@@ -242,7 +243,7 @@ def check_axes(transformation: str, what: str, spec: Any) -> None:
         if not _is_axis(leaf) or isinstance(leaf, bool):
             message = f"{transformation} takes ints and None in {what}"
             got = f"{leaf!r} in {what}={spec!r}"
-            raise WeftTypeError(message, operation=transformation, got=got, wanted="ints and None")
+            raise WeftTypeError(message, got=got, wanted="ints and None")
 
 
 def mapped_axes(
@@ -290,27 +291,26 @@ def mapped_axes(
             wanted = "an axis of the array, or None for an argument that is not mapped"
             others = any(d is not None for d in (*dims[:i], *dims[i + 1 :]))
             fix = _other_axis(i, len(shape), others)
-            raise AxisError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
+            raise AxisError(message, got=got, wanted=wanted, fix=fix)
         found.append(dim % len(shape))
         sizes.append((i, shape[dim]))
     if axis_size is not None:
         sizes.append((-1, axis_size))
     if not sizes:
-        raise _no_mapped_error(transformation, operation)
+        raise _no_mapped_error(operation)
     if len({size for _, size in sizes}) > 1:
         lines = [f"\n    {named(i) if i >= 0 else 'axis_size'}: {size}" for i, size in sizes]
         message = f"{operation}: the mapped axes have different lengths"
         got = f"lengths{''.join(lines)}"
-        raise ShapeError(message, operation=transformation, got=got, wanted="one length")
+        raise ShapeError(message, got=got, wanted="one length")
     return found, sizes[0][1]
 
 
-def _no_mapped_error(transformation: str, operation: str) -> WeftValueError:
-    message = f"{operation}: no argument is mapped"
+def _no_mapped_error(operation: str) -> WeftValueError:
     got = "in_axes without an int (or no arrays)"
     wanted = "at least one mapped argument, or axis_size"
     fix = Fix("axis_size", "pass axis_size=…, or an int in in_axes")
-    return WeftValueError(message, operation=transformation, got=got, wanted=wanted, fix=fix)
+    return WeftValueError(f"{operation}: no argument is mapped", got=got, wanted=wanted, fix=fix)
 
 
 def _other_axis(argument: int, ndim: int, others: bool) -> Fix:
@@ -346,6 +346,6 @@ def _move_result(
     if not -ndim <= new < ndim:
         message = f"vmap of {name}: out_axes={new} and the result has {ndim} axes"
         got = f"out_axes entry {new}"
-        raise AxisError(message, operation="vmap", got=got, wanted=f"{-ndim} to {ndim - 1}")
+        raise AxisError(message, got=got, wanted=f"{-ndim} to {ndim - 1}")
     moved = move_dim(out, old, new % ndim, size)
     return new_ref(moved) if is_reference else moved

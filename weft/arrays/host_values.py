@@ -27,7 +27,9 @@ def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
         raise not_linear(value)
     if isinstance(value, ShapeDtypeStruct):
         wanted = "an array, a NumPy array, or a Python number"
-        raise WeftTypeError("a ShapeDtypeStruct has no values", got=repr(value), wanted=wanted)
+        raise WeftTypeError(
+            "a ShapeDtypeStruct has no values", operation=None, got=repr(value), wanted=wanted
+        )
     if isinstance(value, _NUMBERS):
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
             return np.asarray(value, of.dtype)

@@ -146,10 +146,9 @@ def check_vmap_method(operation: str, method: Any) -> None:
     """Raises WeftValueError for an unknown `vmap_method`."""
     if method is not None and method not in VMAP_METHODS:
         message = f"{operation} has no vmap_method {method!r}"
-        got = f"vmap_method={method!r}"
         wanted = f"None, or one of {', '.join(map(repr, VMAP_METHODS))}"
         fix = Fix("vmap_method", "pass vmap_method='sequential'", {"vmap_method": "sequential"})
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=f"vmap_method={method!r}", wanted=wanted, fix=fix)
 
 
 def no_vmap_method(call: str, operation: str, fix: str) -> WeftNotImplementedError:
@@ -171,9 +170,8 @@ class HostCall:
         if sharding is not None:
             message = f"{kind} on a chosen device"
             got = f"sharding={sharding!r:.100}"
-            wanted = "sharding=None"
             fix = Fix("remove", "leave sharding out", {"argument": "sharding"})
-            raise WeftNotImplementedError(message, operation=kind, got=got, wanted=wanted, fix=fix)
+            raise WeftNotImplementedError(message, got=got, wanted="sharding=None", fix=fix)
         self.function = function
         self.what = f"{kind} of {name}"
         self.out_tree: Any

@@ -29,7 +29,7 @@ _LONGEST = 1 << 62
 
 
 def checked_content(
-    content: Any, path: pathlib.Path, operation: str
+    content: Any, path: pathlib.Path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The structure and the records of a checkpoint. Raises CheckpointError if they are none."""
     try:
@@ -44,17 +44,17 @@ def checked_content(
         for number, record in enumerate(records):
             _check_record(record, f"leaf {number}")
     except WeftValueError as error:
-        raise _ill_formed(path, operation, error) from None
+        raise _ill_formed(path, error) from None
     except RecursionError:
         message = f"{path / COMMIT} is nested too deeply"
-        raise damaged(message, path, operation, "nested nodes", "a tree") from None
+        raise damaged(message, path, "nested nodes", "a tree") from None
     return structure, records
 
 
-def _ill_formed(path: pathlib.Path, operation: str, error: WeftValueError) -> CheckpointError:
+def _ill_formed(path: pathlib.Path, error: WeftValueError) -> CheckpointError:
     what = error.message.removeprefix("these bytes are refused: ")
     message = f"{path / COMMIT} is no description of a checkpoint: {what}"
-    return damaged(message, path, operation, str(error.got), error.wanted and str(error.wanted))
+    return damaged(message, path, str(error.got), error.wanted and str(error.wanted))
 
 
 def _check_node(node: Any, leaves: list[int]) -> None:
@@ -125,11 +125,7 @@ def _is_seal(seal: Any) -> bool:
 
 
 def check_chunks(
-    record: Mapping[str, Any],
-    shape: Sequence[int],
-    itemsize: int,
-    path: pathlib.Path,
-    operation: str,
+    record: Mapping[str, Any], shape: Sequence[int], itemsize: int, path: pathlib.Path
 ) -> None:
     """Raises CheckpointError for chunks that do not make up an array of a shape. Each has the size
     of a whole chunk. So an array has no more bytes than its files have, and memory for it is asked
@@ -148,7 +144,7 @@ def check_chunks(
         message = f"the chunks of the leaf {leaf} of the checkpoint {path} make up no such array"
         got = f"{len(chunks)} chunks {tuple(chunk)}"
         wanted = f"chunks of {size} bytes that make up the shape {tuple(shape)}"
-        raise damaged(message, path, operation, got[:300], wanted[:300])
+        raise damaged(message, path, got[:300], wanted[:300])
 
 
 def _numbers(key: str, counts: Sequence[int]) -> tuple[int, ...] | None:

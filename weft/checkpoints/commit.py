@@ -41,7 +41,7 @@ def step_numbers(directory: pathlib.Path) -> list[int]:
 
 
 def damaged(
-    message: str, path: pathlib.Path, operation: str, got: str, wanted: str | None = None
+    message: str, path: pathlib.Path, got: str, wanted: str | None = None
 ) -> CheckpointError:
     """The error for a checkpoint that cannot be read as it was written."""
     text = "copy the checkpoint again from where it is whole, or restore another one"
@@ -49,7 +49,7 @@ def damaged(
     if others and _STEP.fullmatch(path.name):
         text = f"restore another step: step={others[-1]}"
     fix = Fix("other", text, {"steps": others})
-    return CheckpointError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return CheckpointError(message, got=got, wanted=wanted, fix=fix)
 
 
 def described_error(error: Exception) -> str:
@@ -84,16 +84,16 @@ def sync(path: str | os.PathLike[str]) -> None:
         os.close(number)
 
 
-def read_content(file: pathlib.Path, operation: str) -> Any:
+def read_content(file: pathlib.Path) -> Any:
     """The content of a file of this format. Raises CheckpointError if there is none."""
     path = file.parent
     try:
         text = file.read_bytes()
     except OSError as error:
         if not path.is_dir():
-            raise _missing_error(path, operation) from None
+            raise _missing_error(path) from None
         message = f"{path} is no complete checkpoint: {file.name} cannot be read"
-        raise damaged(message, path, operation, described_error(error)) from None
+        raise damaged(message, path, described_error(error)) from None
     try:
         whole = json.loads(text)
         kind, version, digest = whole["format"], whole["version"], whole["sha256"]
@@ -103,27 +103,26 @@ def read_content(file: pathlib.Path, operation: str) -> Any:
         message = f"{file} is no file that a checkpoint begins with"
         wanted = f"JSON with the format {FORMAT!r}, a version, a digest and a content"
         got = described_error(error)
-        raise damaged(message, path, operation, got, wanted) from None
+        raise damaged(message, path, got, wanted) from None
     if kind != FORMAT or type(version) is not int:
         message = f"{file} has another format than checkpoints have"
-        raise damaged(message, path, operation, f"{kind!r:.100} {version!r:.100}", repr(FORMAT))
+        raise damaged(message, path, f"{kind!r:.100} {version!r:.100}", repr(FORMAT))
     if version > VERSION:
         message = f"{path} was written by a later version of weft"
         got, wanted = f"version {version} of the format", f"version {VERSION}"
         fix = Fix("upgrade", "upgrade weft here, or save with the version that is here")
-        raise CheckpointError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise CheckpointError(message, got=got, wanted=wanted, fix=fix)
     if found != digest:
         message = f"{file} was changed after it was written"
         got, wanted = f"the digest {found}", f"the digest {digest!r:.100}"
-        raise damaged(message, path, operation, got, wanted)
+        raise damaged(message, path, got, wanted)
     return content
 
 
-def _missing_error(path: pathlib.Path, operation: str) -> CheckpointError:
+def _missing_error(path: pathlib.Path) -> CheckpointError:
     message = f"there is no checkpoint at {path}"
     steps = step_numbers(path.parent)
     text = "save one first"
     if steps:
         text = f"restore one that is there: step={steps[-1]}"
-    fix = Fix("saved", text, {"steps": steps})
-    return CheckpointError(message, operation=operation, got="no directory", fix=fix)
+    return CheckpointError(message, got="no directory", fix=Fix("saved", text, {"steps": steps}))

@@ -40,7 +40,7 @@ _BYTES_AT_ONCE = 256 << 20
 _ALL = 1 << 60
 
 
-@api_boundary
+@api_boundary("checkpoints.restore")
 def restore(path: str | os.PathLike[str], like: Any = None, shardings: Any = None) -> Any:
     """The tree that was saved at `path`.
 
@@ -68,7 +68,7 @@ def restore(path: str | os.PathLike[str], like: Any = None, shardings: Any = Non
 def read(path: pathlib.Path, like: Any, shardings: Any, operation: str) -> Any:
     """The tree of a checkpoint; see `restore`."""
     tensorstore(operation)
-    saved, records = checked_content(read_content(path / COMMIT, operation), path, operation)
+    saved, records = checked_content(read_content(path / COMMIT), path)
     if like is None:
         plain = plain_tree(saved, list(range(len(records))))
         numbers, structure = tree.flatten(plain)
@@ -112,7 +112,7 @@ def _target(
         if template is not None and type(template) is not type(value):
             raise _not_alike(name, kind, template, operation)
         return _Wanted(kind, value, _NO_TYPE)
-    saved = _saved_type(record, name, path, operation)
+    saved = _saved_type(record, name, path)
     if template is not None:
         kind = _kind_of(template)
         if not kind:
@@ -121,7 +121,7 @@ def _target(
         if place is None and kind == "array":
             place = _place_of(template)
     stored = physical_type(saved)
-    check_chunks(record, stored.shape, stored.dtype.itemsize, path, operation)
+    check_chunks(record, stored.shape, stored.dtype.itemsize, path)
     device, layout = as_format(place, operation, f"the leaf {name}", saved.shape)
     if isinstance(device, Sharding):
         device.check_shape(operation, f"the leaf {name}", saved.shape)
@@ -131,14 +131,12 @@ def _target(
     return _Wanted(kind, None, saved, LeafStore(path, record, saved, operation), device, layout)
 
 
-def _saved_type(record: dict[str, Any], name: str, path: pathlib.Path, operation: str) -> ArrayType:
+def _saved_type(record: dict[str, Any], name: str, path: pathlib.Path) -> ArrayType:
     try:
         return type_from_data(Fields(record["type"], f"the leaf {name}"))
     except WeftValueError as error:  # Such as a generator of random keys that is not here.
         message = f"the leaf {name} of the checkpoint {path} has no meaning here"
-        raise WeftValueError(
-            message, operation=operation, got=error.got, wanted=error.wanted, fix=error.fix
-        ) from None
+        raise WeftValueError(message, got=error.got, wanted=error.wanted, fix=error.fix) from None
 
 
 def _kind_of(template: Any) -> str:
@@ -162,20 +160,19 @@ def _restored_type(saved: ArrayType, template: Any, name: str, operation: str) -
     if tuple(template.shape) != saved.shape:
         message = f"{operation}: the leaf {name} was saved with another shape"
         fix = Fix("shape", f"give it the shape {saved.shape} in `like`", {"shape": saved.shape})
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     if template.dtype != saved.dtype:
         message = f"{operation}: the leaf {name} was saved with another dtype"
         text = f"give it the dtype {saved.dtype} in `like`, and convert it after"
         fix = Fix("dtype", text, {"dtype": saved.dtype})
-        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     return saved.update(weak_type=bool(getattr(template, "weak_type", False)))
 
 
 def _not_alike(name: str, saved: str, template: Any, operation: str) -> WeftTypeError:
     message = f"{operation}: the leaf {name} was saved as {saved}"
     fix = Fix("like", "put a value of the same kind there in `like`, or leave `like` out")
-    got = f"{described(template)} in `like`"
-    return WeftTypeError(message, operation=operation, got=got, wanted=saved, fix=fix)
+    return WeftTypeError(message, got=f"{described(template)} in `like`", wanted=saved, fix=fix)
 
 
 # ---- reading -------------------------------------------------------------------------------------

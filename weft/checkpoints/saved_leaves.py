@@ -101,7 +101,7 @@ def _save_leaf(leaf: Any, path: str, number: int, operation: str, copied: bool) 
     wanted = "arrays of weft or NumPy, Python's numbers, strings and random keys"
     text = "leave it out of the tree, or save the arrays that it is made of"
     fix = Fix("leaf", text, {"path": path})
-    raise WeftTypeError(message, operation=operation, got=described(leaf), wanted=wanted, fix=fix)
+    raise WeftTypeError(message, got=described(leaf), wanted=wanted, fix=fix)
 
 
 def _save_array(array: Array, path: str, number: int, copied: bool) -> SavedLeaf:

@@ -130,5 +130,4 @@ def _different(path: tuple[Any, ...], operation: str, got: str, node: dict[str, 
     message = f"{operation}: `like` and the tree that was saved differ at {where}"
     text = f"at {where} of `like` write {saved}, or leave `like` out, and take the tree apart after"
     fix = Fix("like", text, {"path": path})
-    wanted = f"{saved}, as it was saved"
-    return TreeError(message, operation=operation, got=f"{got} in `like`", wanted=wanted, fix=fix)
+    return TreeError(message, got=f"{got} in `like`", wanted=f"{saved}, as it was saved", fix=fix)

@@ -47,7 +47,7 @@ _TOKEN = "program"
 _SYNCS = 16
 
 
-@api_boundary
+@api_boundary("checkpoints.save")
 def save(path: str | os.PathLike[str], tree: Any) -> None:
     """Saves a tree of arrays as the directory `path`, which comes to be when all of it is written.
 
@@ -82,9 +82,8 @@ def checked_path(path: Any, operation: str) -> pathlib.Path:
     text = os.fspath(path)
     if "://" in text:
         message = f"{operation}: checkpoints are directories of a file system"
-        wanted = "a path"
         fix = Fix("path", "give a path, of a file system that all processes see")
-        raise WeftValueError(message, operation=operation, got=repr(text), wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=repr(text), wanted="a path", fix=fix)
     return pathlib.Path(text).absolute()
 
 
@@ -93,8 +92,7 @@ def check_free(target: pathlib.Path, operation: str) -> None:
     if target.exists():
         message = f"{operation}: there is something at {target} already"
         fix = Fix("path", "save under another name or step, or remove it first")
-        wanted = "a path that is free"
-        raise WeftValueError(message, operation=operation, got=str(target), wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=str(target), wanted="a path that is free", fix=fix)
 
 
 def write(
@@ -336,7 +334,7 @@ def _part_of(
             f"process {number} wrote nothing that process 0 sees in {partial}: "
             "is it on a file system of all?"
         )
-    content: dict[str, Any] = read_content(file, operation)
+    content: dict[str, Any] = read_content(file)
     if content["failure"] is not None:
         raise OSError(f"process {number} failed: {content['failure']}")
     if content["tree"] == _digest(taken):

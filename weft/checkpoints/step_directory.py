@@ -196,7 +196,7 @@ class Checkpoints:
 def _empty_error(directory: pathlib.Path, operation: str) -> CheckpointError:
     message = f"{operation}: there are no checkpoints in {directory}"
     fix = Fix("latest", "ask first: latest() is None where there are none")
-    return CheckpointError(message, operation=operation, got="no step", fix=fix)
+    return CheckpointError(message, got="no step", fix=fix)
 
 
 def _report(errors: list[Exception]) -> None:

@@ -60,9 +60,8 @@ def associative_scan(
         paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(elems)]
         message = f"associative_scan of {name}: the arrays have different lengths along axis {axis}"
         got = "".join(f"\n    elems{p}: {t}" for p, t in zip(paths, types, strict=True))
-        wanted = "one length along the axis"
         fix = Fix("same_length", "cut or pad the arrays to one length")
-        raise ShapeError(message, operation="associative_scan", got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted="one length along the axis", fix=fix)
     length = lengths.pop()
 
     def combine(left: Elements, right: Elements) -> Elements:
@@ -77,7 +76,7 @@ def associative_scan(
 def _axis(elems: Any, i: int, type: ArrayType, axis: int) -> int:
     if not type.shape:
         path, _ = tree.leaves_with_path(elems)[i]
-        raise no_axis(f"associative_scan: elems{tree.keystr(path)}", type, "associative_scan")
+        raise no_axis(f"associative_scan: elems{tree.keystr(path)}", type)
     return canonical_axis(axis, type.ndim, "associative_scan")
 
 
@@ -90,9 +89,7 @@ def _combine(
     if out_tree != structure and not (config.lenient() and len(outs) == structure.num_leaves):
         message = f"associative_scan: {name} returns another structure than it takes"
         fix = Fix("same_structure", "return the structure of one argument")
-        raise TreeError(
-            message, operation="associative_scan", got=str(out_tree), wanted=str(structure), fix=fix
-        )
+        raise TreeError(message, got=str(out_tree), wanted=str(structure), fix=fix)
     outs = check_results(out, outs, f"associative_scan of {name}")
     for (path, x), given in zip(tree.leaves_with_path(out), right, strict=True):
         got, wanted = type_of(x), type_of(given)
@@ -100,7 +97,6 @@ def _combine(
             raise WeftTypeError(
                 f"associative_scan: {name} returns another type than it takes at "
                 f"result{tree.keystr(path)}",
-                operation="associative_scan",
                 got=str(got),
                 wanted=str(wanted),
                 fix=Fix("convert", "combine element by element, in the dtype of elems"),

@@ -298,7 +298,7 @@ def check_carry_structure(what: str, name: str, in_tree: Any, out_tree: Any) -> 
     message = f"{what} of {name}: the carry comes out with another structure than it goes in"
     wanted = f"{in_tree}, the structure of the initial carry"
     fix = Fix("same_structure", "return the carry with the structure of the initial one")
-    raise TreeError(message, operation=what, got=f"{out_tree}{lines}", wanted=wanted, fix=fix)
+    raise TreeError(message, got=f"{out_tree}{lines}", wanted=wanted, fix=fix)
 
 
 def check_carry_types(
@@ -334,7 +334,7 @@ def check_carry_types(
         _advice(got, out, stays, grows),
         {"path": path, "dtype": out.dtype, "shape": out.shape},
     )
-    raise WeftTypeError(message, operation=what, got="\n".join(lines), wanted=wanted, fix=fix)
+    raise WeftTypeError(message, got="\n".join(lines), wanted=wanted, fix=fix)
 
 
 def _advice(got: ArrayType, out: ArrayType, stays: bool, grows: bool) -> str:

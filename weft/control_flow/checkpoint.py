@@ -69,6 +69,7 @@ remat_p = ProgramPrimitive("checkpoint")
 emits_jaxprs.add(remat_p)
 
 
+@api_boundary
 def checkpoint(
     fun: Callable[P, R],
     *,
@@ -97,7 +98,7 @@ def checkpoint(
     _check_policy(policy)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
-    @api_boundary
+    @api_boundary("checkpoint")
     def rematerialized(*args: P.args, **kwargs: P.kwargs) -> R:
         static = {_place(i, args, name) for i in numbers}
         given = [x for i, x in enumerate(args) if i not in static]
@@ -145,11 +146,11 @@ def _check_policy(policy: Any) -> None:
         message, got = "checkpoint takes a function as its policy", f"{policy!r:.100}"
         wanted = "one of weft.checkpoint_policies, or None"
         fix = Fix("policy", "pass policy=weft.checkpoint_policies.dots_saveable")
-        raise WeftTypeError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     if policy in MAKERS_BY_NAME:
         message, got = "checkpoint got what makes a policy as its policy", policy.__name__
         fix = Fix("call", f"call it with the names: {got}('a')")
-        raise WeftTypeError(message, operation="checkpoint", got=got, wanted="a policy", fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a policy", fix=fix)
 
 
 def _place(i: int, args: tuple[Any, ...], name: str) -> int:
@@ -158,7 +159,7 @@ def _place(i: int, args: tuple[Any, ...], name: str) -> int:
         got = f"static_argnums={i} and {len(args)} positional arguments"
         wanted = "the number of a positional argument"
         fix = Fix("static_argnums", "leave it out, or pass the argument by position")
-        raise WeftValueError(message, operation="checkpoint", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     return i % len(args)
 
 

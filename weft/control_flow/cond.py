@@ -134,12 +134,12 @@ def cond(pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any 
     if not callable(true_fun) or not callable(false_fun):
         message = "cond takes two functions after the predicate"
         got = f"{type(true_fun).__name__} and {type(false_fun).__name__}"
-        raise WeftTypeError(message, operation="cond", got=got, wanted="two callables")
+        raise WeftTypeError(message, got=got, wanted="two callables")
     of = type_of(pred)
     if of.shape or of.dtype not in dtypes.ANY - dtypes.COMPLEX:
         message = "cond takes a boolean scalar as its predicate"
         fix = Fix("reduce", "reduce it with .any() or .all(), or use weft.numpy.where")
-        raise WeftTypeError(message, operation="cond", got=str(of), wanted="bool[]", fix=fix)
+        raise WeftTypeError(message, got=str(of), wanted="bool[]", fix=fix)
     if in_python() and (known := known_number(pred)) is not None:
         return (true_fun if known else false_fun)(*operands)
     if of.dtype != dtypes.bool_:
@@ -189,16 +189,14 @@ def switch(
     branches = tuple(branches)
     if not branches or not all(callable(branch) for branch in branches):
         message = "switch takes a sequence of at least one function"
-        got = f"{len(branches)} branches"
-        raise WeftValueError(message, operation="switch", got=got, wanted="functions")
+        raise WeftValueError(message, got=f"{len(branches)} branches", wanted="functions")
     of = type_of(index)
     if of.shape or of.dtype not in dtypes.INTEGER:
         message = "switch takes an integer scalar as its index"
         advice = "choose for each: weft.vmap, or weft.lax.select_n where the results are at hand"
         if not of.shape:
             advice = "convert the index: weft.numpy.int32(index)"
-        fix = Fix("convert", advice)
-        raise WeftTypeError(message, operation="switch", got=str(of), wanted="i32[]", fix=fix)
+        raise WeftTypeError(message, got=str(of), wanted="i32[]", fix=Fix("convert", advice))
     if in_python() and (known := known_number(index)) is not None:
         return branches[min(max(known, 0), len(branches) - 1)](*operands)
     inside = clamp(of.dtype.type(0), index, of.dtype.type(np.int32(len(branches) - 1)))
@@ -250,7 +248,7 @@ def _check_branches(
             message = f"{what}: the branches return different structures"
             got = f"{one()} returns {first_tree}\n{other()} returns {out_tree}"
             fix = Fix("same_structure", "return the same structure from every branch")
-            raise TreeError(message, operation=what, got=got, wanted="equal structures", fix=fix)
+            raise TreeError(message, got=got, wanted="equal structures", fix=fix)
         columns = zip(leaf_paths(out_tree), first.out_types, jaxpr.out_types, strict=True)
         differ = [
             f"result{path}: {a} in {one()}, {b} in {other()}"
@@ -259,9 +257,8 @@ def _check_branches(
         ]
         if differ:
             message, got = f"{what}: the branches return different types", "\n".join(differ)
-            wanted = "equal shapes and dtypes"
             fix = Fix("convert", "convert the results to one dtype and shape in the branches")
-            raise WeftTypeError(message, operation=what, got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted="equal shapes and dtypes", fix=fix)
 
 
 def _share_consts(traced: Sequence[TracedBody]) -> tuple[Branches, list[Any]]:

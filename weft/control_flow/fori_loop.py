@@ -137,7 +137,7 @@ def _no_unrolling(name: str, unroll: Any) -> WeftValueError:
     message = f"fori_loop of {name}: only a loop with known bounds can be unrolled"
     got, wanted = f"unroll={unroll} and a traced bound", "bounds that are Python integers"
     fix = Fix("unroll", "leave unroll out, or make the bounds static arguments")
-    return WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
@@ -152,7 +152,7 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
             if type.shape:
                 advice = "take one number (bound.max()), or map over the bounds with weft.vmap"
             fix = Fix("convert", advice, {"bound": which})
-            raise WeftTypeError(message, operation="fori_loop", got=got, wanted="i32[]", fix=fix)
+            raise WeftTypeError(message, got=got, wanted="i32[]", fix=fix)
     found: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
     return found
 
@@ -168,8 +168,7 @@ def _known(name: str, bound: Any, dtype: Any) -> Any:
     limits = dtypes.iinfo(dtype)
     if not limits.min <= int(value) <= limits.max:
         message = f"fori_loop of {name}: a bound does not fit in {dtype}, the dtype of the other"
-        got = str(int(value))
         wanted = f"a number from {limits.min} to {limits.max}"
         fix = Fix("convert", "give both bounds a wider dtype", {"dtype": dtype})
-        raise WeftValueError(message, operation="fori_loop", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=str(int(value)), wanted=wanted, fix=fix)
     return int(value)

@@ -55,7 +55,7 @@ def run_scan(
         first = found if first is None else first
         if found != first:
             message = f"{what} of {name}: the steps return results of different structures"
-            raise TreeError(message, operation=what, got=found, wanted=first)
+            raise TreeError(message, got=found, wanted=first)
         rows.append(row)
     if reverse:
         rows.reverse()
@@ -75,7 +75,7 @@ def _no_pair(what: str, name: str, out: Any) -> WeftTypeError:
     message = f"{what} of {name}: the body has to return a pair (carry, y)"
     wanted = "a tuple of two: the carry, and what is stacked (None for nothing)"
     fix = Fix("pair", "return (carry, None) where nothing is stacked")
-    return WeftTypeError(message, operation=what, got=f"{out!r:.100}", wanted=wanted, fix=fix)
+    return WeftTypeError(message, got=f"{out!r:.100}", wanted=wanted, fix=fix)
 
 
 def run_while(

@@ -185,15 +185,13 @@ def check_like(
         if node is None or node[0] is not tuple or len(out_tree.children()) != 2:
             message = f"{operation} with has_aux=True: {which} returns no pair"
             fix = Fix("pair", "return (x, aux), or leave has_aux out")
-            raise TreeError(
-                message, operation=operation, got=str(out_tree), wanted="a tuple (x, aux)", fix=fix
-            )
+            raise TreeError(message, got=str(out_tree), wanted="a tuple (x, aux)", fix=fix)
         out_tree = out_tree.children()[0]
     if out_tree != wanted_tree:
         message = f"{operation}: {which} returns another structure than {given} has"
         found = str(out_tree)
         fix = Fix("same_structure", f"return a tree like {given}")
-        raise TreeError(message, operation=operation, got=found, wanted=str(wanted_tree), fix=fix)
+        raise TreeError(message, got=found, wanted=str(wanted_tree), fix=fix)
     for path, got, like in zip(
         leaf_paths(wanted_tree), traced.jaxpr.out_types, types, strict=False
     ):
@@ -205,7 +203,7 @@ def check_like(
                 f"return arrays of the shapes and dtypes of {given}, or convert {given}",
                 {"dtype": got.dtype, "shape": got.shape},
             )
-            raise WeftTypeError(message, operation=operation, got=found, wanted=str(like), fix=fix)
+            raise WeftTypeError(message, got=found, wanted=str(like), fix=fix)
 
 
 def tree_function(system: System, in_tree: Any) -> Callable[[Any], Any]:

@@ -224,12 +224,11 @@ def typed_leaves(
     return leaves, types, structure
 
 
-def no_axis(title: str, type: ArrayType, operation: str) -> ShapeError:
+def no_axis(title: str, type: ArrayType) -> ShapeError:
     """The error for an array without the axis of a loop."""
-    message = f"{title} has no axis to go along"
     wanted = "an array with at least one dimension"
     fix = Fix("stack", "stack the values of all steps: weft.numpy.stack([x0, x1])")
-    return ShapeError(message, operation=operation, got=str(type), wanted=wanted, fix=fix)
+    return ShapeError(f"{title} has no axis to go along", got=str(type), wanted=wanted, fix=fix)
 
 
 def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: int | None) -> int:
@@ -237,7 +236,7 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
     paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(xs)]
     for path, type in zip(paths, types, strict=True):
         if not type.shape:
-            raise no_axis(f"{what} of {name}: xs{path}", type, what)
+            raise no_axis(f"{what} of {name}: xs{path}", type)
     lengths = {type.shape[0] for type in types}
     if length is not None:
         try:
@@ -248,7 +247,7 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
             fix = Fix("static", "pass a Python int, or use weft.lax.while_loop")
             kind = ConcretizationError if isinstance(length, Tracer) else WeftTypeError
             got = f"length={length!r:.80}"
-            raise kind(message, operation=what, got=got, wanted=wanted, fix=fix) from error
+            raise kind(message, got=got, wanted=wanted, fix=fix) from error
         if length < 0:
             message, wanted = f"{what} of {name}: the length is negative", "a length of at least 0"
             fix = Fix("length", f"pass {wanted}", {"length": 0})
@@ -264,14 +263,14 @@ def _length(what: str, name: str, xs: Any, types: Sequence[ArrayType], length: i
         advice = Fix("same_length", "cut or pad the arrays to one leading length")
         if alike:
             advice = Fix("length", f"leave length out, or cut the arrays to {length}")
-        raise ShapeError(text, operation=what, got=got, wanted=expected, fix=advice)
+        raise ShapeError(text, got=got, wanted=expected, fix=advice)
     if not lengths:
         scans = what == "scan"
         text = f"{what} of {name}: nothing says how many steps there are"
         got = "xs without arrays" + (", and no length" if scans else "")
         expected = "length=, or arrays in xs" if scans else "arrays in xs"
         advice = Fix("length", "pass length=…" if scans else "use weft.lax.scan with length=…")
-        raise WeftValueError(text, operation=what, got=got, wanted=expected, fix=advice)
+        raise WeftValueError(text, got=got, wanted=expected, fix=advice)
     return lengths.pop()
 
 
@@ -306,7 +305,7 @@ def _pair(what: str, name: str, out_tree: Any, carry_tree: Any) -> Any:
         got = f"a result of structure {out_tree}"
         wanted = "a tuple of two: the carry, and what is stacked (None for nothing)"
         fix = Fix("pair", "return (carry, None) where nothing is stacked")
-        raise WeftTypeError(message, operation=what, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     check_carry_structure(what, name, carry_tree, children[0])
     return children[1]
 

@@ -48,7 +48,6 @@ def platform_dependent(
     if not branches:
         raise WeftTypeError(
             "platform_dependent takes at least one function",
-            operation="platform_dependent",
             got="none",
             wanted="functions by the names of platforms, or default=",
         )

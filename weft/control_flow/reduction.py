@@ -28,7 +28,7 @@ from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
 from weft.core.shared_jaxprs import shared
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.retype import retype_together
 from weft.interpreters.staging import function_name, trace_to_jaxpr
@@ -107,7 +107,7 @@ def trace_computation(
         outs, out_tree = tree.flatten(out)
         if out_tree != treedef:
             message = "the function of a reduction gives a result of the structure of its operands"
-            raise WeftTypeError(message, operation="reduce", got=str(out_tree), wanted=str(treedef))
+            raise WeftTypeError(message, got=str(out_tree), wanted=str(treedef))
         return outs
 
     jaxpr, consts = trace_to_jaxpr(
@@ -118,7 +118,7 @@ def trace_computation(
         found = ", ".join(str(type_of(x)) for x in consts)
         wanted = "a function of its two arguments and of Python numbers"
         fix = Fix("close_over_number", "use a Python number, or apply the array afterwards")
-        raise WeftValueError(message, operation="reduce", got=found, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=found, wanted=wanted, fix=fix)
     if [(t.shape, t.dtype) for t in jaxpr.out_types] != [((), t.dtype) for t in scalars]:
         message = "the function of a reduction gives scalars of the dtypes of its operands"
         found = ", ".join(map(str, jaxpr.out_types))
@@ -126,7 +126,7 @@ def trace_computation(
         scalar = not any(t.shape for t in jaxpr.out_types)
         advice = "convert the function's result to the operand's dtype"
         fix = Fix("convert", advice) if scalar else Fix("scalar", "return one number, as is given")
-        raise WeftTypeError(message, operation="reduce", got=found, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=found, wanted=wanted, fix=fix)
     return jaxpr
 
 
@@ -172,13 +172,12 @@ def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any
         if type_of(init).shape:
             message = "an initial value has no dimensions"
             wanted = f"{dtypes.short_name(of.dtype)}[]"
-            raise ShapeError(message, operation="reduce", got=str(type_of(init)), wanted=wanted)
+            raise ShapeError(message, got=str(type_of(init)), wanted=wanted)
         if type_of(init).dtype != of.dtype:
             message = "an initial value has the dtype of its operand"
-            got = f"{type_of(init)} for {of}"
             wanted = f"{dtypes.short_name(of.dtype)}[]"
             fix = Fix("convert", f"convert it to {of.dtype.name}", {"dtype": of.dtype.name})
-            raise WeftTypeError(message, operation="reduce", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=f"{type_of(init)} for {of}", wanted=wanted, fix=fix)
         out.append(init)
     return out
 
@@ -192,13 +191,12 @@ def flat_operands(
     if treedef != init_tree or not flat:
         message = "a reduction takes one initial value per operand, in the same tree"
         got = f"operands {treedef}, initial values {init_tree}"
-        wanted = "equal structures, not empty"
-        raise WeftTypeError(message, operation="reduce", got=got, wanted=wanted)
+        raise WeftTypeError(message, got=got, wanted="equal structures, not empty")
     types = [type_of(x) for x in flat]
     if any(t.shape != types[0].shape for t in types):
         message = "a reduction takes operands of one shape"
         got = ", ".join(map(str, types))
-        raise ShapeError(message, operation="reduce", got=got, wanted="equal shapes")
+        raise ShapeError(message, got=got, wanted="equal shapes")
     jaxpr = traced_computation(computation, types, treedef)
     return flat, initial_values(inits, types), jaxpr, treedef
 
@@ -231,6 +229,7 @@ def reduce(
     dimensions: Sequence[int],
     out_sharding: Any = None,
 ) -> Tree: ...
+@api_boundary
 def reduce(
     operands: Any,
     init_values: Any,

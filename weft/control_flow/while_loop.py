@@ -176,9 +176,7 @@ def _test_with_references(
         got = f"a write to a reference of type {condition.consts[found.written[0]].type}"
         fix = Fix("body", "write it in the body, and read it in the condition")
         wanted = "a condition that only reads"
-        raise WeftNotImplementedError(
-            message, operation="while_loop", got=got, wanted=wanted, fix=fix
-        )
+        raise WeftNotImplementedError(message, got=got, wanted=wanted, fix=fix)
     count = len(condition.consts)
     carried = [id(ref) for ref in body.refs]
     own = {id(value): i for i, value in enumerate(condition.consts)}
@@ -209,8 +207,7 @@ def _check_condition(name: str, condition: TracedBody) -> None:
     advice = "return the boolean alone: not in a tuple or another tree, and not None"
     if isinstance(got, ArrayType):
         advice = "compare (x < n), and reduce an array with .any() or .all()"
-    fix = Fix("condition", advice)
-    raise WeftTypeError(message, operation="while_loop", got=str(got), wanted="bool[]", fix=fix)
+    raise WeftTypeError(message, got=str(got), wanted="bool[]", fix=Fix("condition", advice))
 
 
 def bind_while(

@@ -148,7 +148,7 @@ def bound_axis(name: Any) -> BoundAxis:
         "over a mesh with that axis",
         {"axis_name": name},
     )
-    raise UnboundAxisError(message, got=repr(name), wanted=wanted, fix=fix)
+    raise UnboundAxisError(message, operation=None, got=repr(name), wanted=wanted, fix=fix)
 
 
 def axis_length(name: Any) -> int:

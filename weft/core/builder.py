@@ -57,9 +57,7 @@ class JaxprBuilder:
         if not isinstance(type, ArrayType):
             message, got = "JaxprBuilder.input takes the type of the argument", f"{type!r:.100}"
             fix = Fix("type", "pass type_of(x) for an array x like the argument")
-            raise WeftTypeError(
-                message, operation="JaxprBuilder.input", got=got, wanted="an ArrayType", fix=fix
-            )
+            raise WeftTypeError(message, got=got, wanted="an ArrayType", fix=fix)
         var = Var(type)
         self._inputs.append(var)
         self._bound.add(var)
@@ -77,9 +75,7 @@ class JaxprBuilder:
         if not isinstance(primitive, Primitive):
             message, got = "JaxprBuilder.apply takes a primitive first", f"{primitive!r:.100}"
             fix = Fix("primitive", "pass weft.extend.core.primitives[name]")
-            raise WeftTypeError(
-                message, operation="JaxprBuilder.apply", got=got, wanted="a Primitive", fix=fix
-            )
+            raise WeftTypeError(message, got=got, wanted="a Primitive", fix=fix)
         atoms = [self._atom(operand, primitive.name) for operand in operands]
         types = result_types(primitive, tuple(atom.type for atom in atoms), params)
         many = primitive.multiple_results

@@ -14,7 +14,7 @@ from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr, Literal, Var, jaxprs_i
 from weft.core.primitive import Primitive
 from weft.core.rule_results import CHECKS
 from weft.core.types import ArrayType, type_of
-from weft.errors import JaxprError
+from weft.errors import JaxprError, WeftError, name_error
 
 _CACHE_LIMIT = 4096
 # Set in this module, without which no rule is called: the checks need jaxprs, and these the tables.
@@ -37,19 +37,28 @@ def result_types(
     bool[3]
     """
     if not primitive.memoise:
-        return rules.type_rule[primitive](*in_types, **params)
+        return _ask_rule(primitive, in_types, params)
     key = (in_types, tuple(params.items())) if params else in_types
     cache = primitive.type_cache
     try:
         found = cache.get(key)
     except TypeError:  # a parameter that cannot be hashed, so no cache key
-        return rules.type_rule[primitive](*in_types, **params)
+        return _ask_rule(primitive, in_types, params)
     if found is None:
-        found = rules.type_rule[primitive](*in_types, **params)
+        found = _ask_rule(primitive, in_types, params)
         if len(cache) >= _CACHE_LIMIT:
             cache.clear()
         cache[key] = found
     return found
+
+
+def _ask_rule(primitive: Primitive, in_types: Sequence[ArrayType], params: dict[str, Any]) -> Any:
+    """The result of the type rule, whose errors have the name of the primitive."""
+    try:
+        return rules.type_rule[primitive](*in_types, **params)
+    except WeftError as error:
+        name_error(error, primitive.name)
+        raise
 
 
 def equally_varying(types: Sequence[ArrayType]) -> bool:
@@ -174,7 +183,7 @@ def _check_results(eqn: Equation, where: str) -> None:
             got=", ".join(map(repr, in_types)),
             wanted="casts by pbroadcast of those that vary less",
         )
-    wanted = rules.type_rule[eqn.primitive](*in_types, **eqn.params)
+    wanted = _ask_rule(eqn.primitive, in_types, eqn.params)
     if not eqn.primitive.multiple_results:
         wanted = [wanted]
     got = [var.type for var in eqn.outputs]

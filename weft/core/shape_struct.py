@@ -209,7 +209,7 @@ def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
         got = f"sharding={Format(layout, given)}"
         wanted = "a Format with a Layout"
         fix = Fix("in_shardings", "pass Format(Layout.AUTO) in in_shardings of jit")
-        raise WeftValueError(message, operation=_OPERATION, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     if is_device(given):
         given = SingleDeviceSharding(given)
     if isinstance(given, PartitionSpec):
@@ -219,5 +219,5 @@ def _place(given: Any) -> tuple[Sharding | None, Layout | None]:
         got = f"{given!r:.100} of class {type(given).__name__}"
         wanted = "such as a NamedSharding, or None"
         fix = Fix("sharding", "pass x.sharding or x.format of an array")
-        raise WeftTypeError(message, operation=_OPERATION, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     return (None if getattr(given, "without_axes", False) else given), layout

@@ -218,7 +218,9 @@ def _check_shape(shape: tuple[int, ...], dtype: Any) -> None:
         got = f"{count} elements" + (", were none of the lengths 0" if 0 in shape else "")
         wanted = f"at most {most} elements of {name}: fewer than 2**63 bytes"
         text = f"make it in pieces, of shapes such as ({most},) at most"
-        raise ShapeError(message, got=got, wanted=wanted, fix=Fix("pieces", text, {"most": most}))
+        raise ShapeError(
+            message, operation=None, got=got, wanted=wanted, fix=Fix("pieces", text, {"most": most})
+        )
 
 
 def register_type_of(cls: type, function: Callable[[Any], ArrayType]) -> None:
@@ -261,6 +263,7 @@ def type_of(value: Any) -> ArrayType:
     name = type(value).__name__
     raise WeftTypeError(
         f"a value of class {name} is not an array or a number",
+        operation=None,
         got=repr(value)[:200],
         wanted="an array, a NumPy array, or a Python number",
         fix=Fix(
@@ -305,7 +308,9 @@ _STORABLE = dtypes.ANY | dtypes.NARROW | {dtypes.float0}
 def _check_numpy_dtype(dtype: Any) -> None:
     if dtype.kind in "OSUMm" or (dtype.kind == "V" and dtype not in _STORABLE):
         message = f"a NumPy array of dtype {dtype} holds no numbers"
-        raise WeftTypeError(message, got=f"dtype {dtype}", wanted="a numeric or boolean dtype")
+        raise WeftTypeError(
+            message, operation=None, got=f"dtype {dtype}", wanted="a numeric or boolean dtype"
+        )
 
 
 # Caches types by shape and dtype, since every call with a NumPy array needs its type.

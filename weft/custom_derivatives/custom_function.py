@@ -34,6 +34,7 @@ from weft.errors import (
     TreeError,
     WeftTypeError,
     WeftValueError,
+    name_error,
     trim,
 )
 from weft.interpreters.function_results import check_function, check_results
@@ -137,6 +138,7 @@ class PositionalFunction(Generic[P, R]):
             result: R = self._call(args, kwargs)
             return result
         except Exception as error:
+            name_error(error, self.kind)
             trim(error)
             raise
 
@@ -172,7 +174,7 @@ class PositionalFunction(Generic[P, R]):
             message = f"{self._what}: the arguments do not fit its signature: {error}"
             got = f"{len(args)} positional arguments and keywords {sorted(kwargs)}"
             wanted = f"{self._name}{self._signature}"
-            raise WeftTypeError(message, operation=self.kind, got=got, wanted=wanted) from None
+            raise WeftTypeError(message, got=got, wanted=wanted) from None
         # Until defaults are applied, what stands behind a parameter left out counts as a keyword.
         given = bound.kwargs
         bound.apply_defaults()
@@ -190,7 +192,7 @@ class PositionalFunction(Generic[P, R]):
             "make them ordinary parameters of the function (no bare *, no **kwargs)",
             {"names": names},
         )
-        return WeftTypeError(message, operation=self.kind, got=got, wanted=wanted, fix=fix)
+        return WeftTypeError(message, got=got, wanted=wanted, fix=fix)
 
 
 class CustomFunction(PositionalFunction[P, R]):
@@ -218,9 +220,7 @@ class CustomFunction(PositionalFunction[P, R]):
             wanted = f"a rule, set with {self._define}"
             text = f"set the rule with .{self._define}(...) before the first call"
             fix = Fix(self._define, text)
-            raise MissingDerivativeError(
-                message, operation=self.kind, got="no rule", wanted=wanted, fix=fix
-            )
+            raise MissingDerivativeError(message, got="no rule", wanted=wanted, fix=fix)
         return self._apply(args, kwargs)
 
     def _nondiff_places(self, numbers: Any, names: Any) -> tuple[int, ...]:
@@ -579,4 +579,4 @@ def check_rule(what: str, rule: Any) -> None:
     """Raises WeftTypeError for a rule that is not a function."""
     if not callable(rule):
         message = f"{what} takes functions, not {type(rule).__name__}"
-        raise WeftTypeError(message, operation=what, got=type(rule).__name__, wanted="a callable")
+        raise WeftTypeError(message, got=type(rule).__name__, wanted="a callable")

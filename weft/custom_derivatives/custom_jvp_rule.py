@@ -80,7 +80,7 @@ class custom_jvp(CustomFunction[P, R]):
     _define = "defjvp"
     _primitive = custom_jvp_p
 
-    @api_boundary
+    @api_boundary("defjvp")
     def defjvp(self, jvp: F, symbolic_zeros: bool = False) -> F:
         """Sets the rule, `jvp(*nondiff_args, primals, tangents) -> (result, tangent)`.
 
@@ -93,7 +93,7 @@ class custom_jvp(CustomFunction[P, R]):
         forget_traces(self)
         return jvp
 
-    @api_boundary
+    @api_boundary("defjvps")
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
         """Sets one rule per argument, `jvp(tangent, result, *primals) -> tangent`; the tangent of
         the result is their sum. None stands for a derivative that is zero.
@@ -109,7 +109,6 @@ class custom_jvp(CustomFunction[P, R]):
         if self._places:
             raise WeftTypeError(
                 f"{self._what}: defjvps does not take rules for functions with nondiff_argnums",
-                operation="defjvps",
                 got=f"nondiff_argnums={self._places}",
                 wanted="a function without them",
                 fix=Fix("defjvp", "use defjvp, whose rule gets these arguments first"),
@@ -121,9 +120,8 @@ class custom_jvp(CustomFunction[P, R]):
             wanted = f"{self._count} rules"
             text = f"give {wanted}, None where the derivative is zero"
             message = f"{self._what}: defjvps takes one rule per argument"
-            got = f"{len(jvps)} rules"
             fix = Fix("count", text, {"count": self._count})
-            raise WeftTypeError(message, operation="defjvps", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=f"{len(jvps)} rules", wanted=wanted, fix=fix)
         function: Callable[..., Any] = self
 
         def jvp_of_sum(primals: Values, tangents: Values) -> tuple[Any, Any]:

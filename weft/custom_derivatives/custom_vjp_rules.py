@@ -105,7 +105,7 @@ class custom_vjp(CustomFunction[P, R]):
     _define = "defvjp"
     _primitive = custom_vjp_p
 
-    @api_boundary
+    @api_boundary("defvjp")
     def defvjp(
         self,
         fwd: Callable[..., Any],

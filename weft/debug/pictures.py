@@ -91,7 +91,6 @@ def _no_place(x: Any) -> ConcretizationError | WeftTypeError:
     if isinstance(x, Tracer):
         return ConcretizationError(
             "visualize_array_sharding: where a traced array lies is not known yet",
-            operation="visualize_array_sharding",
             got=x.describe(),
             wanted="an array with values",
             fix=Fix("outside", "call it on the result of the function"),
@@ -99,12 +98,10 @@ def _no_place(x: Any) -> ConcretizationError | WeftTypeError:
     message = "visualize_array_sharding takes an array on devices"
     got = f"{x!r:.100} ({type(x).__name__})"
     fix = Fix("device_put", "put it on a device with weft.device_put(x, sharding)")
-    return WeftTypeError(
-        message, operation="visualize_array_sharding", got=got, wanted="a weft.Array", fix=fix
-    )
+    return WeftTypeError(message, got=got, wanted="a weft.Array", fix=fix)
 
 
-@api_boundary
+@api_boundary("visualize_sharding")
 def sharding_picture(
     shape: Sequence[int],
     sharding: Sharding,
@@ -125,7 +122,6 @@ def sharding_picture(
     if not isinstance(sharding, Sharding):
         raise WeftTypeError(
             "visualize_sharding takes a shape and a sharding",
-            operation="visualize_sharding",
             got=f"{sharding!r:.100} ({type(sharding).__name__})",
             wanted="a sharding, such as NamedSharding(mesh, PartitionSpec('i'))",
             fix=Fix("sharding", "pass x.sharding"),

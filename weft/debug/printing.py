@@ -30,7 +30,7 @@ from weft.ops.structural.extended_dtypes import KeyDType
 _logger = logging.getLogger("weft.debug")
 
 
-@api_boundary
+@api_boundary("debug.callback")
 def debug_callback(
     callback: Callable[..., Any],
     *args: Any,
@@ -64,7 +64,7 @@ def debug_callback(
     bind_debug_callback("debug.callback", callback, args, kwargs, ordered)
 
 
-@api_boundary
+@api_boundary("debug.print")
 def debug_print(
     fmt: str,
     /,
@@ -100,9 +100,8 @@ def debug_print(
     if not isinstance(fmt, str):
         message = "debug.print takes a format first"
         got = f"{fmt!r:.100} of class {type(fmt).__name__}"
-        wanted = "a string such as 'x = {}'"
         fix = Fix("format", "weft.debug.print('{}', x)", {"fmt": "{}"})
-        raise WeftTypeError(message, operation="debug.print", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a string such as 'x = {}'", fix=fix)
     _refuse_parts("debug.print", partitioned)
     if not skip_format_check:
         check_format(fmt, args, kwargs)
@@ -110,7 +109,7 @@ def debug_print(
     bind_debug_callback("debug.print", _Shown(fmt, _print), args, kwargs, ordered)
 
 
-@api_boundary
+@api_boundary("debug.print")
 def debug_log(
     fmt: str,
     /,
@@ -172,7 +171,7 @@ def _refuse_parts(operation: str, partitioned: bool) -> None:
         raise not_taken(operation, "partitioned", partitioned, why, "leave it out", False)
 
 
-@api_boundary
+@api_boundary("debug.breakpoint")
 def debug_breakpoint(*, ordered: bool = False, **values: Any) -> None:
     """Opens Python's debugger, pdb, at this point of the program.
 
@@ -244,7 +243,6 @@ def check_format(fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> No
         what = f"no argument for the field {error}" if type(error) is KeyError else str(error)
         raise WeftValueError(
             f"debug.print: the format does not fit the arguments: {what}",
-            operation="debug.print",
             got=f"{fmt!r} for {', '.join(shown) or 'no arguments'}",
             wanted="one field for each argument; format specifications for scalars only",
             fix=Fix(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.base.program_caches import clear_caches
-from weft.errors import WeftNotImplementedError
+from weft.errors import WeftNotImplementedError, api_boundary
 from weft.runtime import client
 
 __all__ = [
@@ -77,6 +77,7 @@ def register_backend_cache(cache: Any, for_what: str) -> None:
     """
 
 
+@api_boundary
 def register_backend_factory(name: str, factory: Callable[[], Any], **_: Any) -> None:
     """Raises WeftNotImplementedError: backends are those of jaxlib and of its plug-ins.
 
@@ -87,7 +88,6 @@ def register_backend_factory(name: str, factory: Callable[[], Any], **_: Any) ->
     """
     raise WeftNotImplementedError(
         f"the backend {name!r} cannot be added",
-        operation="register_backend_factory",
         wanted="a plug-in of jaxlib, which is found when the runtime starts",
     )
 

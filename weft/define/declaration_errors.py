@@ -67,7 +67,7 @@ def wrong_result(name: str, out: Any, wanted: str, several: bool) -> WeftTypeErr
     message = f"the body of the primitive {name!r} returns {type(out).__name__}"
     got = f"{out!r:.100} of class {type(out).__name__}"
     fix = Fix("results", text, {"multiple_results": not several})
-    return WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
+    return WeftTypeError(message, got=got, wanted=wanted, fix=fix)
 
 
 def check_arguments(name: str, body: Any, types: Sequence[Any], params: Mapping[str, Any]) -> None:
@@ -81,18 +81,16 @@ def check_arguments(name: str, body: Any, types: Sequence[Any], params: Mapping[
     except TypeError as error:
         message = f"the body of the primitive {name!r} does not take these arguments: {error}"
         got = f"{len(types)} operands, parameters {sorted(params)}"
-        wanted = f"{name}{signature}"
         fix = Fix("arguments", f"call it as {name}{signature}")
-        raise WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix) from None
+        raise WeftTypeError(message, got=got, wanted=f"{name}{signature}", fix=fix) from None
 
 
 def has_effects(name: str, effects: frozenset[Any]) -> WeftValueError:
     """The error for a body that does more than compute results."""
     message = f"the body of the primitive {name!r} has effects"
-    got = ", ".join(sorted(map(str, effects)))
     wanted = "a body that computes results and does nothing else"
     fix = Fix("effects", "call back or print outside of the primitive")
-    return WeftValueError(message, operation=name, got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=", ".join(sorted(map(str, effects))), wanted=wanted, fix=fix)
 
 
 def closes_over(name: str, value: Tracer) -> LeakedTracerError:
@@ -130,7 +128,7 @@ def axis_in_body(name: str, axis: Any) -> UnboundAxisError:
     wanted = "a body without axes of vmap or shard_map from around it"
     text = "apply the collective outside of the primitive, to its operands or results"
     fix = Fix("outside", text, {"axis": axis})
-    return UnboundAxisError(message, operation=name, got=repr(axis), wanted=wanted, fix=fix)
+    return UnboundAxisError(message, got=repr(axis), wanted=wanted, fix=fix)
 
 
 def disagreement(

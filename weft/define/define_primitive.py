@@ -112,9 +112,8 @@ def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name:
         message = "define_primitive takes the primitive's name first"
         got = f"{name!r:.80} of class {type(name).__name__}"
-        wanted = "a str that is not empty"
         fix = Fix("name", 'write define_primitive("name", body=function)')
-        raise WeftTypeError(message, operation="define_primitive", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a str that is not empty", fix=fix)
 
 
 def _check_declaration(name: str, body: Any, options: dict[str, Any]) -> None:
@@ -122,7 +121,6 @@ def _check_declaration(name: str, body: Any, options: dict[str, Any]) -> None:
         if rule is not None and not callable(rule):
             raise WeftTypeError(
                 f"define_primitive of {name!r}: {what} is no function",
-                operation="define_primitive",
                 got=f"{rule!r:.80} of class {type(rule).__name__}",
                 wanted="a function, or None",
                 fix=Fix("function", f"pass a function as {what}", {"argument": what}),
@@ -134,7 +132,7 @@ def _check_declaration(name: str, body: Any, options: dict[str, Any]) -> None:
         wanted = "a body, or both of type_rule and lower"
         text = f"pass {missing[0]}=…, or a body in existing operations"
         fix = Fix("declare", text, {"missing": missing[0]})
-        raise WeftTypeError(message, operation="define_primitive", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
 
 
 def _groups(name: str, linear: Any) -> Groups:
@@ -154,8 +152,7 @@ def _groups(name: str, linear: Any) -> Groups:
         message = f"define_primitive of {name!r}: linear names operands by their numbers"
         wanted = "different numbers from 0, as (0, 1), or in groups, as ((0,), (1,))"
         fix = Fix("linear", "write each operand once, counted from 0")
-        got = f"linear={linear!r:.100}"
-        raise WeftValueError(message, operation="define_primitive", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=f"linear={linear!r:.100}", wanted=wanted, fix=fix)
     return groups
 
 

@@ -14,7 +14,7 @@ from weft.core import rules
 from weft.core.primitive import Primitive
 from weft.core.rules import register_from_outside
 from weft.define.checked_lowering import checked_lowering
-from weft.errors import Fix, WeftValueError
+from weft.errors import Fix, WeftValueError, api_boundary
 
 Rule = Callable[..., Any]
 _PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
@@ -121,6 +121,7 @@ def register_dce(primitive: Primitive, rule: Rule) -> Rule:
     return register_from_outside(rules.dce, primitive, rule)
 
 
+@api_boundary
 def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = None) -> Rule:
     """Sets `rule(context, *values, **params)`, which emits StableHLO and returns its values.
 
@@ -146,9 +147,7 @@ def register_lowering(primitive: Primitive, rule: Rule, platform: str | None = N
         message = f"a lowering of {primitive} for a platform that there is not"
         got, wanted = f"platform={platform!r}", ", ".join(map(repr, _PLATFORMS))
         fix = Fix("platform", "leave it out for a rule that serves all", {"platform": None})
-        raise WeftValueError(
-            message, operation="register_lowering", got=got, wanted=wanted, fix=fix
-        )
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     if (primitive, platform) in rules.lower_for_platform:
         raise rules.registered_twice(primitive, f"lowering ({platform})")
     rules.lower_for_platform[primitive, platform] = checked_lowering(primitive, rule)

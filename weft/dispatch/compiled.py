@@ -53,13 +53,13 @@ def specialization_of(call: StagedCall) -> Specialization:
             wanted = "a function of its arguments and of concrete arrays"
             text = "make the value an argument, or call lower() outside of the transformation"
             fix = Fix("argument", text)
-            raise WeftTypeError(message, operation="lower", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     if any(map(is_reference, call.traced.jaxpr.in_types)):
         message = f"jit of {call.name} uses references: it is compiled when it is called"
         fix = Fix("call", "call the jitted function, which compiles it once for such arguments")
         wanted = "a function of arrays"
         got = f"a program of {', '.join(map(str, call.traced.jaxpr.in_types))}"
-        raise WeftNotImplementedError(message, operation="lower", got=got, wanted=wanted, fix=fix)
+        raise WeftNotImplementedError(message, got=got, wanted=wanted, fix=fix)
     return Specialization(call.function, call.traced, call.in_tree, call.arguments)
 
 
@@ -281,17 +281,17 @@ class Compiled(KnownCalls, Stage):
         ins, outs = ([(x.layout, x.sharding) for x in side] for side in formats)
         return ins, outs
 
-    @api_boundary
+    @api_boundary("as_text")
     def as_text(self) -> str:
         """The optimized HLO, as XLA prints it."""
         return str(self._program.executable.as_text())
 
-    @api_boundary
+    @api_boundary("cost_analysis")
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the cost: "flops", "bytes accessed", …"""
         return dict(self._program.executable.cost_analysis())
 
-    @api_boundary
+    @api_boundary("memory_analysis")
     def memory_analysis(self) -> Any:
         """Bytes of arguments, results, temporaries, code, and at the peak, on each device."""
         return self._program.executable.memory_stats()

@@ -119,7 +119,7 @@ class Traced(Stage):
         traced = self._call.traced
         return ClosedJaxpr(traced.jaxpr, traced.consts)
 
-    @api_boundary
+    @api_boundary("lower")
     def lower(self, *, lowering_platforms: str | Sequence[str] | None = None) -> Lowered:
         """Lowers the jaxpr to a StableHLO module.
 
@@ -144,13 +144,13 @@ def platform_of(given: str | Sequence[str] | None) -> str:
         got = f"lowering_platforms={given!r:.100}"
         wanted = f"one of {', '.join(sorted(known))}"
         fix = Fix("platform", f"pass {current!r}, or nothing", {"lowering_platforms": current})
-        raise WeftValueError(message, operation="lower", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     if len(names) > 1:
         message = "lower: a program is lowered for one platform at a time"
         got = f"lowering_platforms={tuple(names)}"
         wanted = "one platform"
         fix = Fix("platform", f"lower it for {names[0]!r}", {"lowering_platforms": names[0]})
-        raise WeftNotImplementedError(message, operation="lower", got=got, wanted=wanted, fix=fix)
+        raise WeftNotImplementedError(message, got=got, wanted=wanted, fix=fix)
     return names[0]
 
 
@@ -158,9 +158,8 @@ def dialect_of(given: str | None) -> str:
     if given not in (None, "stablehlo", "hlo"):
         message = "a lowered program is shown in StableHLO or in HLO"
         got = f"dialect={given!r:.100}"
-        wanted = '"stablehlo" or "hlo"'
         fix = Fix("dialect", 'pass "stablehlo"', {"dialect": "stablehlo"})
-        raise WeftValueError(message, operation="as_text", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted='"stablehlo" or "hlo"', fix=fix)
     return given or "stablehlo"
 
 
@@ -182,7 +181,7 @@ class Lowered(Stage):
         self._lowered = self._specialization.lower(platform)
         self._module = self._lowered.context.module
 
-    @api_boundary
+    @api_boundary("as_text")
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The module as text, in "stablehlo" or "hlo", with source locations if asked for. Nothing
         is optimized yet. Raises WeftValueError for another dialect."""
@@ -190,20 +189,20 @@ class Lowered(Stage):
             return client.backend().hlo_text(self._module.ir, debug_info)
         return str(self._module.text(debug_info))
 
-    @api_boundary
+    @api_boundary("compiler_ir")
     def compiler_ir(self, dialect: str | None = None) -> Any:
         """The compiler's own object: the MLIR module ("stablehlo") or XLA's computation ("hlo")."""
         if dialect_of(dialect) == "hlo":
             return client.backend().to_hlo(self._module.ir)
         return self._module.ir
 
-    @api_boundary
+    @api_boundary("cost_analysis")
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of the cost before anything is optimized: "flops", "bytes accessed", … A
         loop's body is counted once. See `Compiled.cost_analysis` for the optimized executable."""
         return dict(client.backend().estimated_cost(self._module.ir))
 
-    @api_boundary
+    @api_boundary("compile")
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Compiled:
         """Compiles the module. `compiler_options` go to XLA and win over those given to `jit`.
         Raises WeftValueError for an option that XLA does not have, and for a module that was
@@ -212,9 +211,8 @@ class Lowered(Stage):
         if self._platform != current:
             message = f"a program lowered for {self._platform} cannot be compiled here"
             got = f"a program for {self._platform}"
-            wanted = f"one for {current}"
             fix = Fix("platform", f"lower it for {current}: traced.lower()")
-            raise WeftValueError(message, operation="compile", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=f"one for {current}", fix=fix)
         options = dict(self._call.function._options.compiler_options) | dict(compiler_options or {})
         return Compiled(
             self._call, self._specialization, self._lowered, tuple(sorted(options.items()))

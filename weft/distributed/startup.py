@@ -28,7 +28,7 @@ _group: Group | None = None
 _shutdown_timeout = 300.0
 
 
-@api_boundary
+@api_boundary("distributed.initialize")
 def initialize(
     coordinator_address: str | None = None,
     num_processes: int | None = None,
@@ -72,14 +72,13 @@ def initialize(
     """
     global _initialized, _group, _shutdown_timeout
     if _initialized:
-        raise GuardError(f"{OPERATION} is called once", operation=OPERATION)
+        raise GuardError(f"{OPERATION} is called once")
     member = _membership(
         coordinator_address, num_processes, process_id, local_device_ids, cluster_detection_method
     )
     if client.is_started():
         message = f"{OPERATION} is called before anything that uses a device"
-        fix = Fix("order", "call it first in the program")
-        raise GuardError(message, operation=OPERATION, fix=fix)
+        raise GuardError(message, fix=Fix("order", "call it first in the program"))
     _shutdown_timeout = float(shutdown_timeout_seconds)
     if member.num_processes > 1:
         seconds = (initialization_timeout, heartbeat_timeout_seconds)
@@ -146,24 +145,23 @@ def _check(member: Membership) -> None:
     if type(count) is not int or count < 1:
         message = f"{OPERATION}: num_processes is how many processes there are"
         wanted = "a whole number of 1 or more"
-        raise WeftValueError(message, operation=OPERATION, got=f"{count!r}", wanted=wanted)
+        raise WeftValueError(message, got=f"{count!r}", wanted=wanted)
     if type(number) is not int or not 0 <= number < count:
         message = f"{OPERATION}: process_id is the number of this process"
         got, wanted = f"process_id={number!r}", f"a whole number from 0 to {count - 1}"
-        raise WeftValueError(message, operation=OPERATION, got=got, wanted=wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
     try:
         host, _ = address_of(member.coordinator_address)
     except (ValueError, AttributeError):
         message = f"{OPERATION}: coordinator_address is a host and a port"
         got, wanted = f"{member.coordinator_address!r}", "an address like 'node1:1234'"
-        raise WeftValueError(message, operation=OPERATION, got=got, wanted=wanted) from None
+        raise WeftValueError(message, got=got, wanted=wanted) from None
     if host in coordination.LOOPBACK and (member.hosts or 1) > 1:
         message = f"{OPERATION}: the coordinator's address means each machine itself"
         got = f"{member.coordinator_address} for processes on {member.hosts} machines"
         text = "give the name or the address under which others reach the machine of process 0"
-        fix = Fix("argument", text)
         wanted = "an address that all machines reach"
-        raise WeftValueError(message, operation=OPERATION, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=Fix("argument", text))
 
 
 def _not_said(name: str) -> WeftValueError:
@@ -172,8 +170,7 @@ def _not_said(name: str) -> WeftValueError:
         "pass coordinator_address, num_processes and process_id, or start the program with "
         "`python -m weft.launch -n 4 script.py`, srun or mpirun"
     )
-    fix = Fix("argument", text)
-    return WeftValueError(message, operation=OPERATION, got=f"no {name}", fix=fix)
+    return WeftValueError(message, got=f"no {name}", fix=Fix("argument", text))
 
 
 # ---- the meeting ---------------------------------------------------------------------------------
@@ -235,7 +232,7 @@ def _start_coordinator(
     if answer != "ready":
         message = f"{OPERATION}: no coordinator can be started at {bind_address}: {answer}"
         text = "choose another port in coordinator_address, for all processes"
-        raise DistributedError(message, operation=OPERATION, fix=Fix("argument", text))
+        raise DistributedError(message, fix=Fix("argument", text))
 
 
 def _connect(member: Membership, deadline: float) -> socket.socket:
@@ -259,8 +256,7 @@ def _connect(member: Membership, deadline: float) -> socket.socket:
                 "start process 0, and look whether coordinator_address is the same in all "
                 "processes and a firewall lets its port through"
             )
-            fix = Fix("address", text)
-            raise DistributedError(message, operation=OPERATION, wanted=wanted, fix=fix)
+            raise DistributedError(message, wanted=wanted, fix=Fix("address", text))
         if now > said:
             said = deadline + 1
             print_notice(
@@ -279,11 +275,11 @@ def _service_port(member: Membership, connection: socket.socket) -> int:
             answer = _next_message(connection)
     except (OSError, ValueError):
         message = f"{OPERATION}: {member.coordinator_address} does not answer as weft's coordinator"
-        raise DistributedError(message, operation=OPERATION) from None
+        raise DistributedError(message) from None
     if "refused" in answer:
         message = f"{OPERATION}: {answer['refused']}"
         text = "start each process once, with the same count and numbers from 0"
-        raise DistributedError(message, operation=OPERATION, fix=Fix("processes", text))
+        raise DistributedError(message, fix=Fix("processes", text))
     return int(answer["welcome"]["service_port"])
 
 

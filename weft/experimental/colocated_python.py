@@ -78,7 +78,7 @@ class ColocatedFunction:
         known = {name: value for name, value in given.items() if value is not None}
         return dataclasses.replace(self, **known)
 
-    @api_boundary
+    @api_boundary("colocated_python")
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
         for leaf in leaves:
@@ -127,7 +127,7 @@ def _check_types(what: str, leaves: Sequence[Any], structure: Any, wanted: Any) 
 def _refusal(
     kind: type[WeftTypeError] | type[WeftValueError], message: str, got: str, wanted: str, fix: Fix
 ) -> Exception:
-    return kind(message, operation="colocated_python", got=got, wanted=wanted, fix=fix)
+    return kind(message, got=got, wanted=wanted, fix=fix)
 
 
 def colocated_python(fun: Callable[..., Any]) -> ColocatedFunction:

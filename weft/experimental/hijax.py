@@ -19,7 +19,7 @@ from weft.core.trace import current_trace
 from weft.core.types import ArrayType as ShapedArray
 from weft.define.abstract_values import AbstractValue
 from weft.define.derivative_rules import instantiate_zeros, is_undefined_primal
-from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
+from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, api_boundary
 from weft.lowering.eval_trace import EvalTrace
 
 __all__ = [
@@ -220,6 +220,7 @@ class VJPHiPrimitive:
 _types: dict[type, Callable[[Any], Any]] = {}
 
 
+@api_boundary
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """Sets the function that returns the type of values of a class.
 
@@ -231,9 +232,8 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """
     if not isinstance(val_cls, type) or not callable(typeof_fn):
         message = "register_hitype takes a class and a function from its values to their types"
-        got = f"{val_cls!r:.100} and {typeof_fn!r:.100}"
         fix = Fix("register", "write register_hitype(Class, function)")
-        raise WeftTypeError(message, operation="register_hitype", got=got, fix=fix)
+        raise WeftTypeError(message, got=f"{val_cls!r:.100} and {typeof_fn!r:.100}", fix=fix)
     _types[val_cls] = typeof_fn
 
 

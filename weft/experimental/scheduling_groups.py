@@ -64,7 +64,7 @@ def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:
     pairs = tuple(sorted(meta.items()))
 
     @functools.wraps(f)
-    @api_boundary
+    @api_boundary("xla_metadata_call")
     def call(*args: Any, **kwargs: Any) -> Any:
         leaves, types, in_tree = typed_leaves(
             "xla_metadata_call", name, "the arguments", (args, kwargs)

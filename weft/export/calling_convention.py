@@ -33,7 +33,6 @@ def chosen_calling_convention() -> int:
     if not least <= version <= most:
         raise WeftValueError(
             f"export: there is no calling convention of version {version}",
-            operation="export",
             got=f"the setting {name}={version}",
             wanted=f"{least} to {most}",
             fix=Fix(

@@ -79,9 +79,7 @@ def unpack(data: Any) -> tuple[Fields, list[bytes]]:
         message = "an exported program is read from bytes"
         wanted = "bytes, as serialize() gives them"
         fix = Fix("read", "read the file first: open(path, 'rb').read()")
-        raise WeftTypeError(
-            message, operation="export.deserialize", got=type(data).__name__, wanted=wanted, fix=fix
-        )
+        raise WeftTypeError(message, got=type(data).__name__, wanted=wanted, fix=fix)
     data = bytes(data)
     start = len(MAGIC)
     if data[:start] != MAGIC:

@@ -187,14 +187,14 @@ class Exported:
         ins, outs = (", ".join(map(str, types)) for types in (self.in_avals, self.out_avals))
         return f"<Exported {self.fun_name}: ({ins}) -> ({outs}) on {', '.join(self.platforms)}>"
 
-    @api_boundary
+    @api_boundary("export")
     def mlir_module(self, platform: str | None = None) -> str:
         """The StableHLO text for a platform, by default the first one; closed-over arrays are the
         first arguments of `main`. Raises WeftValueError for one that it was not exported for."""
         data = self._program.artifact(platform or self.platforms[0])
         return str(portable_artifact.from_portable_artifact(data))
 
-    @api_boundary
+    @api_boundary("export.serialize")
     def serialize(self, vjp_order: int = 0) -> bytes:
         """The function as bytes, with its derivatives in reverse mode up to an order.
 
@@ -217,7 +217,7 @@ class Exported:
         """Whether there is a derivative: it was exported here, or serialized with one."""
         return self._make_vjp is not None
 
-    @api_boundary
+    @api_boundary("export")
     def vjp(self) -> Exported:
         """The derivative in reverse mode, as an exported function.
 
@@ -232,14 +232,14 @@ class Exported:
             wanted = "one that was serialized with it"
             text = "where it is exported, write serialize(vjp_order=1), or a higher order"
             fix = Fix("vjp_order", text, {"vjp_order": 1})
-            raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
         if "vjp" not in self._made:
             found = self._made["vjp"] = self._make_vjp()
             found._program.num_linear = len(found.in_avals) - len(self.in_avals)
         made: Exported = self._made["vjp"]
         return made
 
-    @api_boundary
+    @api_boundary("export")
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function with arguments of the structure, shapes and dtypes of the export.
 
@@ -264,9 +264,8 @@ class Exported:
         differences = tree.equality_errors(structure, self.in_tree)
         shown = "; ".join(f"{_place(path)}: {text}" for path, text in differences)
         message = f"the exported {self.fun_name} takes arguments of another structure: {shown}"
-        got = str(structure)
         fix = Fix("structure", "pass (args, kwargs) of that structure", {"structure": shown})
-        return TreeError(message, operation="export", got=got, wanted=str(self.in_tree), fix=fix)
+        return TreeError(message, got=str(structure), wanted=str(self.in_tree), fix=fix)
 
     def _operand(self, leaf: Any, want: ArrayType, name: str) -> Any:
         """A leaf of the arguments, if it has the type that is wanted; an error naming it if not."""
@@ -279,7 +278,6 @@ class Exported:
         except WeftTypeError:
             raise WeftTypeError(
                 f"the exported {self.fun_name}: {name} is no array",
-                operation="export",
                 got=f"{leaf!r:.100} of class {type(leaf).__name__}",
                 wanted=str(want),
             ) from None
@@ -295,7 +293,6 @@ class Exported:
             fix = Fix("cast", text, {"dtype": want.dtype})
         raise (ShapeError if what == "shape" else DTypeError)(
             f"the exported {self.fun_name}: {name} has another {what} than it was exported for",
-            operation="export",
             got=f"{got} for {name}",
             wanted=str(want),
             fix=fix,
@@ -332,14 +329,13 @@ class Exported:
         if len(found) < self.nr_devices:
             message = f"the exported {self.fun_name} runs on {self.nr_devices} devices together"
             got = f"{len(found)} devices"
-            wanted = f"{self.nr_devices} devices"
             fix = Fix(
                 "devices",
                 "call it where there are as many; on a CPU set the environment variable "
                 f"WEFT_NUM_CPU_DEVICES={self.nr_devices} before Python starts",
                 {"WEFT_NUM_CPU_DEVICES": self.nr_devices},
             )
-            raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=f"{self.nr_devices} devices", fix=fix)
         return list(found[: self.nr_devices])
 
     def _check_places(self, operands: Sequence[Any], devices: Sequence[Any]) -> None:
@@ -349,7 +345,6 @@ class Exported:
             raise WeftNotImplementedError(
                 f"the exported {self.fun_name} runs on {self.nr_devices} devices together, and a "
                 "shard_map around it has split its arguments over them already",
-                operation="export",
                 got="a call inside of a shard_map",
                 wanted="a call outside of it, or a program exported for one device",
                 fix=Fix("outside", "call it outside of the shard_map"),
@@ -362,7 +357,6 @@ class Exported:
                 raise WeftValueError(
                     f"the exported {self.fun_name}: {name} was put on other devices than those it "
                     "runs on",
-                    operation="export",
                     got=f"an array on {', '.join(map(str, found))}",
                     wanted=f"arrays on all of {', '.join(map(str, devices))}, or such as were put "
                     "nowhere on purpose",

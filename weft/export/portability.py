@@ -64,7 +64,7 @@ def checked_disabled(checks: Any, operation: str) -> tuple[DisabledSafetyCheck, 
         if not isinstance(check, DisabledSafetyCheck):
             message = f"{operation} takes checks to leave out"
             wanted = "values like weft.export.DisabledSafetyCheck.custom_call('target')"
-            raise WeftTypeError(message, operation=operation, got=f"{check!r:.100}", wanted=wanted)
+            raise WeftTypeError(message, got=f"{check!r:.100}", wanted=wanted)
     return found
 
 
@@ -103,7 +103,6 @@ def check_effects(name: str, jaxpr: Jaxpr) -> None:
             does = "has side effects, of which whoever calls it would not know"
         raise WeftNotImplementedError(
             f"export of {name}: the program {does}",
-            operation="export",
             got=f"{equation.primitive} of {shown}",
             wanted="a program of array operations only",
             where=equation.source or f"{equation.primitive} in {name}",
@@ -135,7 +134,6 @@ def check_custom_calls(
         raise WeftValueError(
             f"{operation} of {name}: the program calls {target!r}, which another process may not "
             "have or may have as something else",
-            operation=operation,
             got=f"a custom call of {target!r}",
             wanted="operations of StableHLO",
             fix=Fix(

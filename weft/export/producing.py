@@ -97,14 +97,13 @@ def export(
     if not isinstance(fun_jit, Jitted):
         message = "export takes a function made by weft.jit"
         got = f"{fun_jit!r:.100} of class {type(fun_jit).__name__}"
-        wanted = "a jitted function"
         fix = Fix("jit", "pass weft.jit(function)")
-        raise WeftArgumentError(message, operation="export", got=got, wanted=wanted, fix=fix)
+        raise WeftArgumentError(message, got=got, wanted="a jitted function", fix=fix)
     names = checked_platforms(platforms, client.backend().platform)
     checks = checked_disabled(disabled_checks, "export")
 
     @functools.wraps(fun_jit, updated=())
-    @api_boundary
+    @api_boundary("export")
     def exported(*args: Any, **kwargs: Any) -> Exported:
         args, kwargs = tree.map(_on_devices, (args, kwargs))
         structs = symbolic_structs(tree.leaves((args, kwargs)))
@@ -139,9 +138,8 @@ def _export_symbolic(
     scopes = {n.scope for of in structs for n in of.shape if isinstance(n, SymbolicDimension)}
     if len(scopes) > 1:
         message = "export takes symbolic dimensions of one scope"
-        got = f"{len(scopes)} scopes"
         fix = Fix("scope", "make all shapes with one scope: symbolic_shape(..., scope=scope)")
-        raise WeftValueError(message, operation="export", got=got, wanted="one", fix=fix)
+        raise WeftValueError(message, got=f"{len(scopes)} scopes", wanted="one", fix=fix)
     (scope,) = scopes
     wanted = set(map(id, structs))
 
@@ -244,7 +242,7 @@ def _check_program(call: Any) -> Jaxpr:
             message = f"export of {name}: it closes over a value that is being traced"
             got, wanted = value.describe(), "a function that closes over arrays"
             fix = Fix("argument", "make the value an argument, and export outside of the trace")
-            raise WeftValueError(message, operation="export", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     return jaxpr
 
 

@@ -245,7 +245,6 @@ def differing_programs(why: str) -> InconclusiveDimensionOperation:
     """The error for a program that depends on sizes in another way than in numbers."""
     return InconclusiveDimensionOperation(
         "the program depends on the sizes of symbolic dimensions: no one program serves all",
-        operation="export",
         got=why,
         wanted="operations whose number and order is the same for all sizes",
         fix=Fix("sizes", "export it for the sizes themselves, or bound them by constraints"),

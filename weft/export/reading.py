@@ -20,7 +20,7 @@ from weft.export.symbolic_export import SymbolicExported
 from weft.runtime.stablehlo import portable_artifact
 
 
-@api_boundary
+@api_boundary("export.deserialize")
 def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = ()) -> Exported:
     """Reads an exported function from the bytes that `serialize` returned, in any process.
 

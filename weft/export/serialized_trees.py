@@ -40,7 +40,7 @@ _FACTORIES: dict[str, Any] = {
 }
 
 
-@api_boundary
+@api_boundary("export.register_pytree_node_serialization")
 def register_pytree_node_serialization(
     nodetype: type,
     *,
@@ -81,7 +81,7 @@ def register_pytree_node_serialization(
             message = "the data of a class is written and read by functions"
             got = f"{function!r:.100}"
             wanted = "functions from data to bytes, and back"
-            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted)
+            raise WeftTypeError(message, got=got, wanted=wanted)
     if isinstance(nodetype, type) and pytree.is_namedtuple(nodetype):
         message = f"{nodetype.__qualname__} is a class of named tuples, which have no data"
         got = nodetype.__qualname__
@@ -92,11 +92,11 @@ def register_pytree_node_serialization(
             f"serialized_name={serialized_name!r})",
             {"serialized_name": serialized_name},
         )
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     _register(operation, nodetype, serialized_name, serialize_auxdata, deserialize_auxdata)
 
 
-@api_boundary
+@api_boundary("export.register_namedtuple_serialization")
 def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -> None:
     """Lets a class of named tuples occur in the arguments and results of exported functions.
 
@@ -116,7 +116,7 @@ def register_namedtuple_serialization(nodetype: type, *, serialized_name: str) -
     if not (isinstance(nodetype, type) and pytree.is_namedtuple(nodetype)):
         message = "this is no class of named tuples"
         wanted = "a class made by collections.namedtuple or typing.NamedTuple"
-        raise WeftTypeError(message, operation=operation, got=f"{nodetype!r:.100}", wanted=wanted)
+        raise WeftTypeError(message, got=f"{nodetype!r:.100}", wanted=wanted)
     _register(operation, nodetype, serialized_name, None, None)
 
 
@@ -133,7 +133,7 @@ def _register(
             "a class that weft.tree knows as a container, by tree.register_dataclass or "
             "tree.register_node"
         )
-        raise WeftTypeError(message, operation=operation, got=f"{cls!r:.100}", wanted=wanted)
+        raise WeftTypeError(message, got=f"{cls!r:.100}", wanted=wanted)
     if type(name) is not str or not name:
         message = "a class is written under a name"
         wanted = "a string that is not empty"
@@ -144,7 +144,7 @@ def _register(
         got = f"{cls.__qualname__} and {name!r}"
         wanted = "one name for each class"
         fix = Fix("remove", "register the class once, under a name of its own", {"name": name})
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     _by_class[cls] = _by_name[name] = Registered(cls, name, write, read)
 
 
@@ -236,13 +236,11 @@ def key_to_data(key: Any, what: str, operation: str = "export") -> Any:
         f"a dict with the key {key!r:.100} of class {type(key).__name__}",
         "keys that are strings, numbers, booleans, None, or tuples of those",
         Fix("key", "use a string as the key", {"key": key}),
-        operation,
     )
 
 
-def _unwritable(what: str, got: str, wanted: str, fix: Fix, operation: str = "export") -> TreeError:
-    message = f"{what} cannot be written down"
-    return TreeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+def _unwritable(what: str, got: str, wanted: str, fix: Fix) -> TreeError:
+    return TreeError(f"{what} cannot be written down", got=got, wanted=wanted, fix=fix)
 
 
 def tree_from_data(value: Any, what: str) -> Any:

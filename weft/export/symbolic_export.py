@@ -170,7 +170,7 @@ def _check_alike(programs: Sequence[Exported]) -> None:
     if first.nr_devices > 1:
         message = "export with symbolic dimensions for several devices"
         wanted = "a function for one device, or shapes that are numbers"
-        raise WeftNotImplementedError(message, operation="export", wanted=wanted)
+        raise WeftNotImplementedError(message, wanted=wanted)
 
 
 def _fit_type(column: Sequence[Any], fitter: Fitter, scope: SymbolicScope) -> SymbolicType:
@@ -254,7 +254,7 @@ class SymbolicExported(Exported):
     # The function for one choice of sizes.
     _sample: Exported
 
-    @api_boundary
+    @api_boundary("export")
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function with arguments whose shapes fit those of the export.
 
@@ -285,13 +285,13 @@ class SymbolicExported(Exported):
         if missing:
             message = f"the sizes of {', '.join(missing)} do not follow from shapes of arguments"
             fix = Fix("alone", "give each variable a dimension of its own in some argument")
-            raise WeftValueError(message, operation="export", got=str(self.in_avals), fix=fix)
+            raise WeftValueError(message, got=str(self.in_avals), fix=fix)
         for n, length, where in wanted:
             if value_of(n, values) != length:
                 message = f"the exported {self.fun_name}: {where} does not fit the other shapes"
                 fix = Fix("shape", "pass arrays of shapes that fit together", {"shape": length})
                 got = f"{length}, where {dict(values)}"
-                raise ShapeError(message, operation="export", got=got, wanted=str(n), fix=fix)
+                raise ShapeError(message, got=got, wanted=str(n), fix=fix)
         self._check_limits(values)
         return values
 
@@ -300,15 +300,14 @@ class SymbolicExported(Exported):
             constraints = " and ".join((*self._scope.constraints, "every variable >= 1"))
             message = f"Input shapes do not match the symbolic shape constraint {constraints}"
             fix = Fix("constraint", "pass arrays of such sizes, or export it without")
-            raise WeftValueError(message, operation="export", got=f"{values}", fix=fix)
+            raise WeftValueError(message, got=f"{values}", fix=fix)
         for name, size in values.items():
             least, most = self._limits[name]
             if size < least or (most is not None and size > most):
                 known = f"{least} <= {name}" + (f" <= {most}" if most is not None else "")
                 message = f"the exported {self.fun_name} is another program where {name} is {size}"
                 fix = Fix("sizes", "export it for these sizes themselves")
-                got = f"{values}"
-                raise WeftValueError(message, operation="export", got=got, wanted=known, fix=fix)
+                raise WeftValueError(message, got=f"{values}", wanted=known, fix=fix)
 
     def specialized(self, values: Values) -> Exported:
         """The exported function for certain sizes."""
@@ -363,7 +362,7 @@ class SymbolicExported(Exported):
         """Whether there is a derivative: it was exported here, or serialized with one."""
         return self._derivative is not None
 
-    @api_boundary
+    @api_boundary("export")
     def vjp(self) -> SymbolicExported:
         """The derivative in reverse mode, for the same symbolic dimensions."""
         if self._derivative is None:
@@ -381,7 +380,7 @@ def _pair_dimensions(
     if len(wanted) != len(shape):
         message = f"the exported {function}: {name} has another rank than it was exported for"
         fix = Fix("shape", f"pass an array of {len(wanted)} dimensions", {"rank": len(wanted)})
-        raise ShapeError(message, operation="export", got=f"{shape}", wanted=f"{wanted}", fix=fix)
+        raise ShapeError(message, got=f"{shape}", wanted=f"{wanted}", fix=fix)
     return list(zip(wanted, shape, strict=True))
 
 

@@ -40,9 +40,7 @@ class _ShapeReader:
         message = f"syntax error in {self.what} {self.text!r}: {why}"
         wanted = "such as 'b, 2*n + 1, floordiv(n, 4), ...'"
         fix = Fix("syntax", "write products as 2*n, powers as n^2, and division as floordiv(n, 2)")
-        return WeftValueError(
-            message, operation="symbolic_shape", got=self.text, wanted=wanted, fix=fix
-        )
+        return WeftValueError(message, got=self.text, wanted=wanted, fix=fix)
 
     def take(self, *wanted: str) -> str:
         """The next token, if it is one of these (any: if there is one); empty otherwise."""
@@ -146,14 +144,14 @@ def symbolic_shape(
     if scope is not None and constraints:
         message = "symbolic_shape takes a scope or constraints for a new one"
         fix = Fix("scope", "make the scope with them: SymbolicScope(constraints)")
-        raise WeftValueError(message, operation="symbolic_shape", got="both", fix=fix)
+        raise WeftValueError(message, got="both", fix=fix)
     scope = SymbolicScope(constraints) if scope is None else scope
     text = "..." if shape_spec is None else shape_spec
     if not isinstance(text, str):
         message = "symbolic_shape takes the shape as text"
         got = f"{text!r:.100} of class {type(text).__name__}"
         fix = Fix("text", "write symbolic_shape('b, 3')")
-        raise WeftTypeError(message, operation="symbolic_shape", got=got, wanted="a str", fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a str", fix=fix)
     text = text.strip()
     if text.startswith("(") and text.endswith(")") and _closes_last(text):
         text = text[1:-1]
@@ -228,7 +226,7 @@ def symbolic_args_specs(
     elif constraints:
         message = "symbolic_args_specs takes a scope or constraints for a new one"
         fix = Fix("scope", "make the scope with them: SymbolicScope(constraints)")
-        raise WeftValueError(message, operation="symbolic_args_specs", got="both", fix=fix)
+        raise WeftValueError(message, got="both", fix=fix)
 
     def spec(text: Any, part: Any) -> Any:
         def one(x: Any) -> ShapeDtypeStruct:

@@ -134,7 +134,7 @@ class ForeignCall:
             got = f"{target!r:.100} of class {type(target).__name__}"
             wanted = "the name that register_ffi_target was given"
             fix = Fix("name", "register the function, and pass its name")
-            raise WeftTypeError(message, operation="ffi_call", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
         self.target = self.__name__ = target
         self.operation = f"ffi_call of {target}"
         found = tree.leaves_with_path(result_shape_dtypes)
@@ -150,7 +150,7 @@ class ForeignCall:
         self.num_batch_dims = num_batch_dims
         self.params = params
 
-    @api_boundary
+    @api_boundary("ffi_call")
     def __call__(self, *args: Any, **attributes: Any) -> Any:
         """Calls the handler, or records the call."""
         values, in_types = operands(self.operation, args)

@@ -99,7 +99,7 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
         got = f"api_version={api_version!r}"
         wanted = "1, the typed interface, or 0, the one before it"
         fix = Fix("api_version", "pass api_version=1", {"api_version": 1})
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     given = fn if isinstance(fn, Mapping) else {"execute": fn}
     known = _STAGES if api_version else _STAGES[-1:]
     if "execute" not in given or not set(given) <= set(known):
@@ -108,7 +108,7 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
         got = ", ".join(map(repr, given)) or "none"
         wanted = f"'execute'{optional}"
         fix = Fix("stages", "pass {'execute': function}", {"stages": ("execute",)})
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     stages = {stage: _address(operation, repr(stage), own, True) for stage, own in given.items()}
     new = (stages, int(api_version))
     with _lock:
@@ -152,13 +152,13 @@ def register_ffi_type(
         got = f"{type_registration!r:.100} of class {type(type_registration).__name__}"
         wanted = "'type_id' and 'type_info'"
         fix = Fix("dict", "pass {'type_id': pointer, 'type_info': pointer}")
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     if "type_id" not in type_registration or not set(type_registration) <= {"type_id", "type_info"}:
         message = f"{operation} of {name!r}: these are not the parts of a type"
         got = ", ".join(map(repr, type_registration)) or "none"
         wanted = "'type_id', and 'type_info' for the type of a state"
         fix = Fix("parts", "pass {'type_id': pointer, 'type_info': pointer}")
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     parts = {key: _pointer(operation, repr(key), own) for key, own in type_registration.items()}
     new = (parts["type_id"], parts.get("type_info"))
     with _lock:
@@ -264,9 +264,8 @@ def _check_name(operation: str, name: Any) -> None:
     if isinstance(name, str) and name:
         return
     message = f"{operation} takes a name first"
-    wanted = "a text that is not empty"
     fix = Fix("name", "pass the name that is to stand for it")
-    raise WeftTypeError(message, operation=operation, got=f"{name!r:.100}", wanted=wanted, fix=fix)
+    raise WeftTypeError(message, got=f"{name!r:.100}", wanted="a text that is not empty", fix=fix)
 
 
 def _platform(operation: str, name: str, platform: Any) -> str:
@@ -277,8 +276,7 @@ def _platform(operation: str, name: str, platform: Any) -> str:
     message = f"{operation} of {name!r}: no platform has this name"
     wanted = f"one of {', '.join(map(repr, _PLATFORMS))}"
     fix = Fix("platform", "pass platform='cpu'", {"platform": "cpu"})
-    got = f"platform={platform!r:.100}"
-    raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    raise WeftValueError(message, got=f"platform={platform!r:.100}", wanted=wanted, fix=fix)
 
 
 def _taken_error(operation: str, name: str, platform: str, same: bool) -> WeftValueError:
@@ -286,7 +284,6 @@ def _taken_error(operation: str, name: str, platform: str, same: bool) -> WeftVa
     text = "register it once, where its library is loaded" if same else "choose another name"
     return WeftValueError(
         f"{'this' if same else 'another'} {kind} is registered as {name!r} on {platform} already",
-        operation=operation,
         got=f"the name {name!r} again",
         wanted="a name that nothing has: compiled programs call handlers by name"
         if kind == "handler"
@@ -309,7 +306,6 @@ def _pointer(operation: str, what: str, given: Any) -> int:
         return int(found)
     raise WeftTypeError(
         f"{operation}: {what} is no pointer",
-        operation=operation,
         got=f"{given!r:.100} of class {type(given).__name__}",
         wanted="a PyCapsule, a variable of a library loaded with ctypes, or a function of one that "
         "returns a pointer",
@@ -333,7 +329,7 @@ def _address(operation: str, what: str, given: Any, code: bool = False) -> int:
     got = f"{given!r:.100} of class {type(given).__name__}"
     wanted = "a function of a library loaded with ctypes.CDLL, or a PyCapsule with its address"
     fix = Fix("ctypes", "pass ctypes.CDLL(path).TheFunction")
-    raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
 
 
 def _is_mapped(address: int, permission: str) -> bool:

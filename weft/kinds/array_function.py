@@ -26,12 +26,12 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import array_of, as_array, donatable
 from weft.base.exact_keys import exact_key
 from weft.base.program_caches import BoundedCache, holds_programs
-from weft.base.source import is_internal, warnings_so_far
+from weft.base.source import warnings_so_far
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer, current_variable
 from weft.dispatch.executable_calls import CompiledCall
 from weft.dispatch.known_calls import KnownCalls, PythonRun, is_constant, learn
-from weft.errors import WeftError, trim
+from weft.errors import name_error, trim
 from weft.interpreters.rounded_inputs import rounded_inputs
 from weft.interpreters.staging import StagingTrace, StagingTracer
 from weft.kinds.compiled_functions import CompiledFunction, records
@@ -132,9 +132,7 @@ class ArrayFunction(KnownCalls):
                 return self._recorded(trace, args, kwargs)
             return self._called(trace, args, kwargs)
         except Exception as error:
-            if isinstance(error, WeftError) and error.operation is None and not _of_user(error):
-                error.operation = self.operation
-                error.message = f"{self.operation}: {error.message}"
+            name_error(error, self.operation, f"{self.operation}: ")
             trim(error)
             raise
 
@@ -458,14 +456,6 @@ def constant(value: Any) -> Any:
     if type(trace) is StagingTrace:
         return trace.constant_tracer(value)
     return as_array(value)
-
-
-def _of_user(error: Exception) -> bool:
-    """Whether an error comes from user code that a function of arrays has called."""
-    entry = error.__traceback__
-    while entry is not None and is_internal(entry.tb_frame.f_code.co_filename):
-        entry = entry.tb_next
-    return entry is not None
 
 
 def _values(taken: dict[str, Any], names: Sequence[str]) -> list[Any]:

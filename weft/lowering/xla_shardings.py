@@ -54,6 +54,7 @@ class XlaSharding:
     partitions: tuple[int, ...] = ()
     subgroups: tuple[str, ...] = ()
 
+    @api_boundary
     def __post_init__(self) -> None:
         for name in ("tile_shape", "partitions", "subgroups"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -61,7 +62,6 @@ class XlaSharding:
         if wrong:
             raise WeftValueError(
                 f"XlaSharding: {wrong}",
-                operation="XlaSharding",
                 got=f"kind={self.kind!r}, tile_shape={self.tile_shape}, "
                 f"partitions={self.partitions}, subgroups={self.subgroups}",
                 wanted="a kind, and for tiles an assignment of every partition once",
@@ -99,15 +99,13 @@ class XlaSharding:
         """
         if not isinstance(source, str | bytes):
             message = "XlaSharding.parse takes a text or bytes"
-            got = described(source)
             wanted = "a text such as '{replicated}', or the bytes of an OpSharding"
-            raise WeftTypeError(message, operation="XlaSharding.parse", got=got, wanted=wanted)
+            raise WeftTypeError(message, got=described(source), wanted=wanted)
         try:
             return XlaSharding(*native.parts(native.parse(source)))
         except ValueError as error:
             raise WeftValueError(
                 f"this is no sharding of one value that XLA knows: {error}",
-                operation="XlaSharding.parse",
                 got=f"{source!r:.200}",
                 wanted="a text such as '{devices=[2,4]<=[8]}', or the bytes of an OpSharding",
                 fix=Fix("text", "write it as in the HLO of a program", {"text": "{replicated}"}),
@@ -180,20 +178,20 @@ def _sharding_of(where: Any, ndim: int | None) -> tuple[Sharding, int, int]:
             got = f"{of} and ndim={ndim}"
             wanted = "the array alone"
             fix = Fix("remove", "leave ndim out", {"argument": "ndim"})
-            raise WeftTypeError(message, operation="to_xla", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
         return where.sharding, of.ndim, physical_type(of).ndim - of.ndim
     if not isinstance(where, Sharding):
         message = "to_xla takes an array or a sharding"
         got = described(where)
         wanted = "an array that is not traced, or a sharding and ndim"
         fix = Fix("sharding", "pass the sharding that it is to have, and x.ndim")
-        raise WeftTypeError(message, operation="to_xla", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     if ndim is None:
         message = "to_xla: of how many dimensions are the arrays?"
         got = f"{where!r:.100}"
         wanted = "ndim, the number of dimensions of the array that lies so"
         fix = Fix("ndim", "pass ndim=x.ndim", {"argument": "ndim"})
-        raise WeftTypeError(message, operation="to_xla", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     return where, ndim, 0
 
 
@@ -202,10 +200,9 @@ def _positions(sharding: Sharding, devices: Sequence[Any]) -> np.ndarray[Any, An
     place = {device: position for position, device in enumerate(devices)}
     if len(place) != sharding.num_devices or place.keys() != sharding.device_set:
         message = "to_xla: these are not the devices of the sharding"
-        got = ", ".join(map(str, devices))
         wanted = "each of " + ", ".join(map(str, sharding.device_list)) + " once"
         fix = Fix("devices", "leave devices out", {"argument": "devices"})
-        raise WeftValueError(message, operation="to_xla", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=", ".join(map(str, devices)), wanted=wanted, fix=fix)
     found: np.ndarray[Any, Any] = np.array([place[device] for device in sharding.device_list])
     return found
 
@@ -238,7 +235,7 @@ def from_xla(source: XlaSharding | str | bytes, on: Mesh | Sequence[Any]) -> Sha
         message = "from_xla: this does not say what part of an array each device holds"
         wanted = "a sharding that is tiled or replicated"
         fix = Fix("assignment", "read the parts instead: source.assignment, source.subgroups")
-        raise WeftValueError(message, operation="from_xla", got=source.text, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=source.text, wanted=wanted, fix=fix)
     order = None
     ndim = 0
     if source.kind == "tiled":
@@ -256,9 +253,8 @@ def _devices_of(on: Any) -> tuple[Any, ...]:
     if not isinstance(on, Sequence) or isinstance(on, str | bytes) or not on:
         message = "from_xla takes the devices of the partitions"
         got = described(on)
-        wanted = "a mesh, or a sequence of devices"
         fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
-        raise WeftTypeError(message, operation="from_xla", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a mesh, or a sequence of devices", fix=fix)
     return tuple(on)
 
 
@@ -267,6 +263,5 @@ def _check_number(fits: bool, source: XlaSharding, devices: Sequence[Any]) -> No
         number = len(source.partitions) if source.kind == "tiled" else source.partitions[0] + 1
         message = "from_xla: there are not as many devices as partitions"
         got = f"{len(devices)} devices and {source.text}"
-        wanted = f"{number} devices"
         fix = Fix("devices", "pass a mesh or devices of that number", {"number": number})
-        raise ShapeError(message, operation="from_xla", got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=f"{number} devices", fix=fix)

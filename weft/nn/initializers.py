@@ -67,7 +67,7 @@ def _initializer(
     if dtype is not None:
         check_dtype(name, dtype, accepts, dtypes.default_float, "parameters")
 
-    @api_boundary
+    @api_boundary(name)
     def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
         refuse_sharding(name, out_sharding)
         chosen = default if dtype is None else dtype

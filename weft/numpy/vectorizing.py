@@ -191,7 +191,7 @@ def vectorize(
     core = None if signature is None else parse_signature(signature)
     name = function_name(pyfunc)
 
-    @api_boundary
+    @api_boundary("vectorize")
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         places: list[int | str] = [i for i in range(len(args)) if i not in excluded]
         if core is None:

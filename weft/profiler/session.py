@@ -32,8 +32,7 @@ def _check_name(name: Any, operation: str) -> str:
         raise WeftTypeError(message, operation=operation, got=got, wanted="a string", fix=fix)
     if not name:
         message = f"{operation} takes a name that is not empty"
-        wanted = "a string of one character or more"
-        raise WeftValueError(message, operation=operation, got="''", wanted=wanted, fix=fix)
+        raise WeftValueError(message, got="''", wanted="a string of one character or more", fix=fix)
     return name
 
 
@@ -238,7 +237,7 @@ def start_trace(
             message = "a profile is being taken already, and a process can take one at a time"
             got = f"a profile for {directory} while one for {_state.log_dir} is being taken"
             fix = Fix("stop_trace", "call weft.profiler.stop_trace() first")
-            raise ProfilerError(message, operation="start_trace", got=got, fix=fix)
+            raise ProfilerError(message, got=got, fix=fix)
         os.makedirs(directory, exist_ok=True)
         values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
         values["advanced_configuration"] = dict(options.advanced_configuration)
@@ -258,7 +257,7 @@ def stop_trace() -> None:
         session, _state.session = _state.session, None
         if session is None:
             fix = Fix("start_trace", "call weft.profiler.start_trace(log_dir) before it")
-            raise ProfilerError("no profile is being taken", operation="stop_trace", fix=fix)
+            raise ProfilerError("no profile is being taken", fix=fix)
         session.stop_and_export(_state.log_dir)
         written, linked = _state.perfetto
         file = write_for_perfetto(_state.log_dir) if written else None
@@ -304,7 +303,7 @@ def start_server(port: int) -> Any:
         if _state.server is not None:
             message = "a profiler server runs already, and a process can have one"
             fix = Fix("stop_server", "call weft.profiler.stop_server() first")
-            raise ProfilerError(message, operation="start_server", fix=fix)
+            raise ProfilerError(message, fix=fix)
         _state.server = profiler.start_server(port)
         return _state.server
 
@@ -315,7 +314,7 @@ def stop_server() -> None:
     with _state.lock:
         if _state.server is None:
             fix = Fix("start_server", "call weft.profiler.start_server(port) before it")
-            raise ProfilerError("no profiler server runs", operation="stop_server", fix=fix)
+            raise ProfilerError("no profiler server runs", fix=fix)
         _state.server = None
 
 
@@ -333,5 +332,5 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
     except RuntimeError as error:
         message = f"the process {pid} cannot be registered: {error}"
         wanted = f"a process that runs weft.profiler.start_server({port})"
-        raise ProfilerError(message, operation="register_subprocess", wanted=wanted) from None
+        raise ProfilerError(message, wanted=wanted) from None
     return ended

@@ -39,10 +39,10 @@ def cipher(name: str, size: int, lower: Callable[..., Any]) -> Primitive:
         if len(words) != 2 + size or any(word.dtype != _uint32 for word in words):
             message = f"{name} takes {_NUMBERS[2 + size]} arrays of uint32"
             wanted = f"two words of a key and {_NUMBERS[size]} of a counter"
-            raise DTypeError(message, operation=name, got=got, wanted=wanted)
+            raise DTypeError(message, got=got, wanted=wanted)
         if len(shapes) > 1:
             message = f"{name} takes operands of one shape (or without dimensions)"
-            raise ShapeError(message, operation=name, got=got, wanted="equal shapes")
+            raise ShapeError(message, got=got, wanted="equal shapes")
         shape = shapes.pop() if shapes else ()
         return [ArrayType(shape, _uint32, varying=join_varying(words))] * size
 

@@ -168,9 +168,8 @@ def _check_words(name: Any, tag: Any) -> None:
     for what, word in (("name", name), ("tag", tag)):
         if not isinstance(word, str) or not word:
             message = f"define_generator: the {what} is a text"
-            got = f"{what}={word!r:.60}"
             wanted = 'a short text, such as name="philox4x32", tag="phx"'
-            raise WeftTypeError(message, operation="define_generator", got=got, wanted=wanted)
+            raise WeftTypeError(message, got=f"{what}={word!r:.60}", wanted=wanted)
 
 
 def _check_functions(**functions: Any) -> None:

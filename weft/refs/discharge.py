@@ -262,7 +262,7 @@ def not_carried(what: str, name: str, which: str, ref: Ref) -> WeftTypeError:
     message = f"{what} of {name}: a reference is no carried value: {which}"
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
     fix = Fix("close_over", "leave it out of the carry, and have the body close over it")
-    return WeftTypeError(message, operation=what, got=got, wanted="arrays", fix=fix)
+    return WeftTypeError(message, got=got, wanted="arrays", fix=fix)
 
 
 def value_type(value: Any) -> Any:

@@ -89,7 +89,7 @@ class _Accumulating:
     def __init__(self, leaves: tuple[Any, ...], structure: Any) -> None:
         self.leaves, self.structure = leaves, structure
 
-    @api_boundary
+    @api_boundary("with_refs")
     def __call__(self, pullback: Any, cotangent: Any) -> Any:
         own = pullback.func
         places: tuple[int, ...] = ()
@@ -120,8 +120,7 @@ class _Accumulating:
         if structure != self.structure:
             message = "with_refs takes a mark for each argument of the function"
             fix = Fix("same_structure", "pass a reference, GradValue() or DontWant() for each")
-            got, wanted = str(self.structure), str(structure)
-            raise TreeError(message, operation="with_refs", got=got, wanted=wanted, fix=fix)
+            raise TreeError(message, got=str(self.structure), wanted=str(structure), fix=fix)
 
 
 class PullbackOfReferences:
@@ -137,7 +136,7 @@ class PullbackOfReferences:
     def __init__(self, structure: Any, places: Sequence[int], types: Sequence[ArrayType]) -> None:
         self.structure, self.places, self.types = structure, tuple(places), tuple(types)
 
-    @api_boundary
+    @api_boundary("vjp")
     def __call__(self, pullback: Any, cotangent: Any) -> Any:
         raise without_reference(f"no mark for {len(self.places)} of them")
 
@@ -163,7 +162,7 @@ def without_reference(got: str) -> WeftValueError:
     fix = Fix("with_refs", "call f_vjp.with_refs(marks)(cotangent), with a reference or "
               "weft.ad.DontWant() for each reference among the arguments")  # fmt: skip
     wanted = "a mark for each argument: a reference, GradValue() or DontWant()"
-    return WeftValueError(message, operation="vjp", got=got, wanted=wanted, fix=fix)
+    return WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 # What comes out of a transformed function is a tree without leaves.

@@ -265,8 +265,7 @@ def end(ref: Ref, why: str) -> Any:
         message = f"a reference from outside is {why} in a function that is being traced"
         got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
         fix = Fix("read", "read it, ref[...], and end it where it was made")
-        wanted = "a reference that the function made"
-        raise WeftValueError(message, operation="freeze", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted="a reference that the function made", fix=fix)
     value = ref._value
     ref._value, ref._gone = None, why
     return value
@@ -527,7 +526,9 @@ def unread(ref: Any) -> WeftTypeError:
     message = "a reference is no array"
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
     fix = Fix("read", "read it: ref[...]")
-    return WeftTypeError(message, got=got, wanted="the array that it holds", fix=fix)
+    return WeftTypeError(
+        message, operation=None, got=got, wanted="the array that it holds", fix=fix
+    )
 
 
 def _no_type(ref: Ref) -> ArrayType:

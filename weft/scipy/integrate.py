@@ -17,7 +17,7 @@ __all__ = ["trapezoid"]
 __dir__ = public_names(globals())
 
 
-@api_boundary
+@api_boundary("integrate.trapezoid")
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral of y along an axis by the trapezoidal rule: straight lines between samples.
 

@@ -121,7 +121,7 @@ class RegularGridInterpolator:
     method: str
     fill_value: Any
 
-    @api_boundary
+    @api_boundary("interpolate.RegularGridInterpolator")
     def __init__(
         self,
         points: Any,
@@ -153,7 +153,7 @@ class RegularGridInterpolator:
         self.method = method
         self.fill_value = fill_value
 
-    @api_boundary
+    @api_boundary("interpolate.RegularGridInterpolator")
     def __call__(self, xi: Any, method: str | None = None) -> Array:
         """Interpolates at points: xi of shape (..., d), or a tuple of d arrays that broadcast; of
         one dimension, its elements are taken d at a time.
@@ -193,7 +193,7 @@ def _check_rising(operation: str, number: int, row: Any) -> None:
             advice = f"leave out repeated numbers of {name}, and their values"
         message, got = f"{operation}: the places of a grid rise", f"points[{number}]={known!r:.80}"
         wanted, fix = "numbers each of which is larger than the one before", Fix("rise", advice)
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 def _flatten(x: RegularGridInterpolator) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

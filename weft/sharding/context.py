@@ -19,9 +19,8 @@ def _check(operation: str, mesh: Any) -> None:
     if not isinstance(mesh, AnyMesh):
         message = f"{operation} takes a mesh"
         got = f"{mesh!r:.100} ({type(mesh).__name__})"
-        wanted = "a Mesh or an AbstractMesh"
         fix = Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)")
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a Mesh or an AbstractMesh", fix=fix)
 
 
 @api_boundary

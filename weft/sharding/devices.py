@@ -39,18 +39,18 @@ def check_devices(operation: str, devices: Sequence[Device]) -> None:
             message = f"{operation}: {device!r} is no device"
             got = f"{device!r} ({type(device).__name__})"
             wanted = "devices, such as those of weft.devices()"
-            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     if not devices:
         message = f"{operation}: there are no devices"
         wanted = "one device at least"
-        raise WeftValueError(message, operation=operation, got="no devices", wanted=wanted, fix=fix)
+        raise WeftValueError(message, got="no devices", wanted=wanted, fix=fix)
     twice = repeated(devices)
     if twice:
         message = f"{operation}: a device is there more than once"
         got = f"{_listed(twice)} more than once among {len(devices)} devices"
         wanted = "different devices"
         fix = _chosen("leave the repetitions out", dict.fromkeys(devices))
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     platforms = dict.fromkeys(device.platform for device in devices)
     if len(platforms) > 1:
         first = next(iter(platforms))
@@ -60,7 +60,7 @@ def check_devices(operation: str, devices: Sequence[Device]) -> None:
         fix = _chosen(
             f"keep those of {first}", [device for device in devices if device.platform == first]
         )
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 def or_more_devices(count: int, fix: Fix) -> Fix:

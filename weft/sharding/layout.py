@@ -54,7 +54,7 @@ class Layout(Interned):
             wanted = f"a permutation of the numbers from 0 to {max(len(order) - 1, 0)}"
             text = f"row-major is {tuple(range(len(order)))}"
             fix = Fix("permutation", text, {"major_to_minor": tuple(range(len(order)))})
-            raise WeftValueError(message, operation="Layout", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
         if tiling is not None and not isinstance(tiling, (tuple, list)):
             tiling = (tiling,)  # refused as a tile
         tile = "tiling=((8, 128),), or leave tiling out"
@@ -128,7 +128,7 @@ def _integers(given: Any, name: str, wanted: str, example: str) -> tuple[int, ..
     except TypeError:
         message, got = f"Layout: {name} is a sequence of integers", f"{name}={given!r:.200}"
         fix = Fix("sequence", f"pass {example}")
-        raise WeftTypeError(message, operation="Layout", got=got, wanted=wanted, fix=fix) from None
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix) from None
 
 
 class Format(Interned):
@@ -165,7 +165,7 @@ class Format(Interned):
             wanted = "a Layout, Layout.AUTO, or None"
             order = layout if isinstance(layout, tuple) else (0, 1)
             fix = Fix("layout", f"pass Layout(major_to_minor={order!r})")
-            raise WeftTypeError(message, operation="Format", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
         if is_device(sharding):
             sharding = SingleDeviceSharding(sharding)
         if sharding is not None and not isinstance(sharding, Sharding):
@@ -173,14 +173,14 @@ class Format(Interned):
             got = f"{sharding!r:.100} of class {type(sharding).__name__}"
             wanted = "a sharding such as a NamedSharding, a device, or None"
             fix = Fix("sharding", "pass NamedSharding(mesh, spec), or x.sharding of an array")
-            raise WeftTypeError(message, operation="Format", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
         if isinstance(layout, Layout) and sharding is None:
             message = "Format: a layout that is given needs its sharding"
             got = f"{layout} without a sharding"
             wanted = "a sharding beside the layout, or Layout.AUTO"
             text = "pass Format(layout, SingleDeviceSharding(weft.devices()[0]))"
             fix = Fix("sharding", text, {"layout": layout})
-            raise WeftValueError(message, operation="Format", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
         return cls._made_of((layout, sharding), layout=layout, sharding=sharding)
 
     def __reduce__(self) -> tuple[Any, ...]:

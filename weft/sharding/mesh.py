@@ -257,7 +257,7 @@ class Mesh(AnyMesh):
             wanted = "an array of devices with a dimension for each axis"
             data = {"devices": listed, "axis_names": ("i",)}
             fix = Fix("devices", "use Mesh([device], ('i',))", data)
-            raise WeftValueError(message, operation="Mesh", got=got, wanted=wanted, fix=fix)
+            raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
         sizes = grid.shape
         grid.flags.writeable = False
         ids = np.array([device.id for device in listed], np.int64).reshape(sizes)
@@ -310,12 +310,11 @@ def _grid(devices: Any) -> np.ndarray[Any, Any]:
         for i, length in zip(index, shape, strict=True):
             if not isinstance(element, list | tuple) or len(element) != length:
                 message = "Mesh: the nested lists of devices have different lengths"
-                got = f"devices={devices!r:.200}"
                 wanted = "lists of one length at each depth"
                 like = f"np.array(weft.devices()[:{grid.size}]).reshape{grid.shape!r}"
                 text = f"make them as long as the first ones, as in {like}"
                 fix = Fix("devices", text, {"shape": grid.shape})
-                raise ShapeError(message, operation="Mesh", got=got, wanted=wanted, fix=fix)
+                raise ShapeError(message, got=f"devices={devices!r:.200}", wanted=wanted, fix=fix)
             element = element[i]
         grid[index] = element
     return grid
@@ -330,7 +329,7 @@ def checked_sizes(operation: str, sizes: Any, names: tuple[str, ...]) -> tuple[i
         message = f"{operation}: the length of a mesh axis is an integer"
         fix = Fix("sizes", "write the lengths as integers, such as (4, 2)")
         raise WeftTypeError(
-            message, operation=operation, got=repr(sizes), wanted=f"{len(names)} integers", fix=fix
+            message, got=repr(sizes), wanted=f"{len(names)} integers", fix=fix
         ) from None
     check_rank(operation, "the number of lengths", lengths, names)
     return lengths
@@ -346,14 +345,14 @@ def check_rank(operation: str, what: str, sizes: tuple[int, ...], names: tuple[s
         got = f"lengths {sizes!r} and axis_names={names!r}"
         wanted = "one name for each dimension"
         fix = Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed})
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     if any(size < 1 for size in sizes):
         fixed_sizes = tuple(max(size, 1) for size in sizes)
         message = f"{operation}: every mesh axis has at least one device"
         got = f"lengths {sizes!r} of the axes {names!r}"
         wanted = "positive lengths"
         fix = Fix("sizes", f"use lengths such as {fixed_sizes!r}", {"sizes": fixed_sizes})
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) -> None:
@@ -367,13 +366,13 @@ def check_axis_types(operation: str, axis_types: Any, names: tuple[str, ...]) ->
     if any(not isinstance(kind, AxisType) for kind in given):
         message = f"{operation}: axis_types takes an AxisType for each axis"
         got = f"axis_types={axis_types!r}"
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     got = f"axis_types={given!r}"
     if len(given) != len(names):
         message = f"{operation}: axis_types and axis_names differ in number"
         got += f" and axis_names={names!r}"
         wanted = f"{len(names)} types"
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     if any(kind is not AxisType.Auto for kind in given):
         message = f"{operation}: shardings are no part of types here, so that axes are Auto"
-        raise WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftNotImplementedError(message, got=got, wanted=wanted, fix=fix)

@@ -68,9 +68,8 @@ class NamedSharding(Sharding, ShownInNotebooks):
         if not isinstance(mesh, AnyMesh):
             message = "NamedSharding: the first argument is a mesh"
             got = f"{mesh!r:.100} ({type(mesh).__name__})"
-            wanted = "a Mesh"
             fix = Fix("make_mesh", "make one with weft.make_mesh(axis_shapes, axis_names)")
-            raise WeftTypeError(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted="a Mesh", fix=fix)
         if not isinstance(spec, PartitionSpec):
             raise _no_spec(spec)
         check_known("NamedSharding", spec.axes() + spec.sum, spec, mesh.axis_names)
@@ -78,9 +77,7 @@ class NamedSharding(Sharding, ShownInNotebooks):
             message = "NamedSharding: arrays hold no sums that are still to be taken"
             got = repr(spec)
             fix = Fix("spec", "use spec.update(sum=())", {"spec": spec.update(sum=())})
-            raise WeftValueError(
-                message, operation="NamedSharding", got=got, wanted="a spec without sum", fix=fix
-            )
+            raise WeftValueError(message, got=got, wanted="a spec without sum", fix=fix)
         if not plain:
             check_memory("NamedSharding", kind, getattr(mesh, "device_list", None) or ())
         short = _shortest(mesh, spec)
@@ -211,9 +208,8 @@ def _no_spec(spec: Any) -> WeftTypeError:
         fixed = PartitionSpec()
     message = "NamedSharding: the second argument is a PartitionSpec"
     got = f"{spec!r:.100} ({type(spec).__name__})"
-    wanted = "a PartitionSpec"
     fix = Fix("spec", f"use {fixed!r}", {"entries": tuple(fixed)})
-    return WeftTypeError(message, operation="NamedSharding", got=got, wanted=wanted, fix=fix)
+    return WeftTypeError(message, got=got, wanted="a PartitionSpec", fix=fix)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -34,7 +34,7 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
             got = f"axis_names={given!r}"
             wanted = "a str for each axis"
             fix = Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed})
-            raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     twice = repeated(given)
     if twice:
         fixed = number_repeated(given)
@@ -42,7 +42,7 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
         got = f"axis_names={given!r}"
         wanted = f"{quoted(twice)} once"
         fix = Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed})
-        raise AxisError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise AxisError(message, got=got, wanted=wanted, fix=fix)
     return given
 
 
@@ -80,9 +80,8 @@ def check_known(operation: str, names: Iterable[str], spec: Any, known: Sequence
             text = f"use {better!r} instead of {name!r}" if better else f"leave {name!r} out"
             message = f"{operation}: the mesh has no axis {name!r}"
             got = f"{spec!r} over a mesh with the axes {quoted(known)}"
-            wanted = f"names out of {quoted(known)}"
             fix = Fix("rename", text, {"from": name, "to": better})
-            raise AxisError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+            raise AxisError(message, got=got, wanted=f"names out of {quoted(known)}", fix=fix)
 
 
 def repeated_axis(names: Sequence[str], spec: str, fixed: Any) -> AxisError:
@@ -90,4 +89,4 @@ def repeated_axis(names: Sequence[str], spec: str, fixed: Any) -> AxisError:
     message = f"PartitionSpec: the mesh axis {quoted(names)} is mentioned twice"
     wanted = "each mesh axis at most once, since it splits one dimension"
     fix = Fix("spec", f"use {fixed!r}", {"spec": fixed})
-    return AxisError(message, operation="PartitionSpec", got=spec, wanted=wanted, fix=fix)
+    return AxisError(message, got=spec, wanted=wanted, fix=fix)

@@ -43,11 +43,10 @@ def no_memory(operation: str, kind: Any) -> WeftValueError | WeftNotImplementedE
     message = f"{operation}: arrays lie in the memory of their devices only"
     if not known:
         message = f"{operation}: there is no memory of the kind {kind!r}"
-    got = f"memory_kind={kind!r:.100}"
     wanted = "memory_kind='device'" + ("" if known else ", 'pinned_host' or 'unpinned_host'")
     fix = Fix("keyword", "leave memory_kind out", {"keyword": "memory_kind", "value": None})
     error = WeftNotImplementedError if known else WeftValueError
-    return error(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return error(message, got=f"memory_kind={kind!r:.100}", wanted=wanted, fix=fix)
 
 
 class Sharding(Interned):
@@ -361,13 +360,13 @@ def _checked_assignment(assignment: Any, devices: int) -> np.ndarray[Any, Any]:
         got = f"{assignment!r:.200}"
         wanted = "positions of devices: an axis for each dimension, and one for the copies"
         fix = Fix("assignment", "use None for a copy on each device", {"assignment": None})
-        raise WeftTypeError(message, operation="TiledSharding", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     if sorted(order.ravel().tolist()) != list(range(devices)):
         message = "TiledSharding: an assignment has the position of each device exactly once"
         got = f"{order.ravel().tolist()!r:.200} for {devices} devices"
         wanted = f"the numbers from 0 to {devices - 1}"
         fix = Fix("assignment", "use None for a copy on each device", {"assignment": None})
-        raise WeftValueError(message, operation="TiledSharding", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     order = np.sort(order.astype(np.int64), axis=-1)
     order.flags.writeable = False
     return order

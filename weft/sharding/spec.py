@@ -90,9 +90,7 @@ class PartitionSpec(Immutable):
             message = "PartitionSpec: sum takes the names of mesh axes"
             wanted = "a name or a tuple of names"
             fix = Fix("remove", "leave sum out", {"argument": "sum"})
-            raise WeftTypeError(
-                message, operation="PartitionSpec", got=f"sum={sum!r}", wanted=wanted, fix=fix
-            )
+            raise WeftTypeError(message, got=f"sum={sum!r}", wanted=wanted, fix=fix)
         _set(self, "_entries", kept)
         _set(self, "_axes", tuple(axes))
         _set(self, "sum", summed)
@@ -224,7 +222,7 @@ def _entry(entry: Any, position: int, entries: tuple[Any, ...]) -> Entry:
         wanted = "None, a name (a str that is not empty), or a tuple of names"
         text = f"write the name of a mesh axis, or None, for dimension {position}"
         fix = Fix("entries", text, {"entries": fixed, "position": position})
-        raise WeftTypeError(message, operation="PartitionSpec", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     return names[0] if len(names) == 1 else names or None
 
 

@@ -328,7 +328,6 @@ def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace |
     manual, in_specs, name = params["manual"], params["in_specs"], params["name"]
     if isinstance(manual.mesh, AbstractMesh):
         message = f"shard_map of {name}: an abstract mesh has no devices to run on"
-        got = repr(manual.mesh)
         wanted = "a mesh of devices, or tracing only (weft.make_jaxpr, weft.eval_shape)"
         fix = Fix(
             "mesh",
@@ -336,7 +335,7 @@ def run_blocks(args: Sequence[Any], params: dict[str, Any], around: BlockTrace |
             "weft.simulate(mesh)",
             {"axis_shapes": manual.mesh.axis_sizes, "axis_names": manual.mesh.axis_names},
         )
-        raise WeftValueError(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=repr(manual.mesh), wanted=wanted, fix=fix)
     axes = manual.axes
     if around is not None:
         both = set(axes) | set(around.manual.axes)

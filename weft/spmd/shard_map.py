@@ -135,7 +135,7 @@ def shard_map(
         return functools.partial(shard_map, **where, **dict(zip(names, how, strict=True)))
     call = _ShardMapped(f, mesh, in_specs, out_specs, *how)
 
-    @api_boundary
+    @api_boundary("shard_map")
     def mapped(*args: Any, **kwargs: Any) -> Any:
         return call(args, kwargs)
 
@@ -202,8 +202,7 @@ class _ShardMapped:
 
     def _error(self, kind: type[E], text: str, got: Any, wanted: str, fix: Fix) -> E:
         """An error whose message begins with the operation."""
-        message = f"{self.operation}: {text}"
-        return kind(message, operation="shard_map", got=got, wanted=wanted, fix=fix)
+        return kind(f"{self.operation}: {text}", got=got, wanted=wanted, fix=fix)
 
     def _bucket_bytes(self, given: Any) -> int:
         if not isinstance(given, bool) and isinstance(given, (int, np.integer)) and given > 0:

@@ -8,13 +8,14 @@ from typing import Any
 
 from weft import tree
 from weft.argument_errors import invalid_type
-from weft.errors import Fix, WeftNotImplementedError
+from weft.errors import Fix, WeftNotImplementedError, api_boundary
 from weft.sharding import PartitionSpec
 from weft.spmd.shard_map import shard_map
 
 _NOT_SAID = object()
 
 
+@api_boundary
 def smap(
     f: Callable[..., Any] | None = None,
     /,
@@ -49,7 +50,7 @@ def smap(
     if in_axes is _NOT_SAID:
         message = "smap: in_axes has to be said, since types do not say how arrays are split"
         fix = Fix("argument", "pass in_axes=0, or a tuple with one number per argument")
-        raise WeftNotImplementedError(message, operation="smap", got="no in_axes", fix=fix)
+        raise WeftNotImplementedError(message, got="no in_axes", fix=fix)
 
     def specs(axes: Any, argument: str) -> Any:
         return tree.map(

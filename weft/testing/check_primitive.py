@@ -134,7 +134,7 @@ def check_primitive(primitive: Primitive, examples: Iterable[Any]) -> Report:
         message = "check_primitive takes a primitive first"
         got, wanted = f"{primitive!r:.80} of class {type(primitive).__name__}", "a Primitive"
         fix = Fix("primitive", "pass the primitive, not the function that binds it", {})
-        raise WeftTypeError(message, operation="check_primitive", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
     cases = list(_examples(primitive, examples))
     sources = rule_sources(primitive)
     wrong: dict[str, str] = {}
@@ -158,7 +158,6 @@ def _examples(primitive: Primitive, examples: Iterable[Any]) -> Iterator[Example
         if not isinstance(example, Example):
             raise WeftTypeError(
                 f"check_primitive of {primitive.name}: {example!r:.80} is no example",
-                operation="check_primitive",
                 got=f"{type(example).__name__}",
                 wanted="Example(args, params), or a tuple of operands",
                 fix=Fix("example", "pass a list with one tuple of operands per example", {}),
@@ -166,9 +165,8 @@ def _examples(primitive: Primitive, examples: Iterable[Any]) -> Iterator[Example
         found.append(example)
     if not found:
         message, got = f"check_primitive of {primitive.name}: there are no examples", "no examples"
-        wanted = "at least one"
         fix = Fix("example", "pass a list with one tuple of operands per example", {})
-        raise WeftTypeError(message, operation="check_primitive", got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="at least one", fix=fix)
     return iter(sorted(found, key=lambda example: sum(type_of(x).size for x in example.args)))
 
 

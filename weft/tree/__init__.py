@@ -496,7 +496,9 @@ def prefix_leaves(name: str, prefix: Any, full: Any, is_leaf: IsLeaf = None) -> 
         at = place(found.path)
         message = f"{name} is not a prefix of the tree it is for; they differ at {at}"
         wanted = f"{found.right} as in the tree, or one value for all of it"
-        raise TreeError(message, got=f"{found.left} in {name}", wanted=wanted, fix=found.fix)
+        raise TreeError(
+            message, operation=None, got=f"{found.left} in {name}", wanted=wanted, fix=found.fix
+        )
     return [value for value, count in zip(values, counts, strict=True) for _ in range(count)]
 
 

@@ -22,4 +22,6 @@ def include_frame(f: FrameType) -> bool:
 
 def api_boundary(fun: Any = None, *, repro_api_name: str | None = None, **_: Any) -> Any:
     """Decorates a public function: errors that leave it have lost the frames of libraries."""
-    return api_boundary if fun is None else _boundary(fun)
+    if fun is None:
+        return api_boundary
+    return _boundary(repro_api_name or str(getattr(fun, "__name__", "a function")))(fun)

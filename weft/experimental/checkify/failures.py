@@ -294,7 +294,7 @@ class Error(Immutable):
         """Raises JaxRuntimeError (a ValueError) where a check failed."""
         found = self.get_exception()
         if found is not None:
-            error = JaxRuntimeError(str(found), where=found.where)
+            error = JaxRuntimeError(str(found), operation=None, where=found.where)
             error.add_note(sources.placed(found.where))
             raise error from found
 

@@ -71,7 +71,7 @@ def checkify(
     name = check_function("checkify", f)
     categories = _categories(errors)
 
-    @api_boundary
+    @api_boundary("checkify")
     def checked(*args: P.args, **kwargs: P.kwargs) -> tuple[Error, R]:
         failure, out = checked_run(categories, functools.partial(f, *args, **kwargs), (), name)
         return Error(failure.form, failure.leaves()), out
@@ -86,8 +86,7 @@ def _categories(errors: Any) -> frozenset[ErrorCategory]:
             message = "checkify takes a set of categories of checks"
             wanted = "such as checkify.user_checks | checkify.nan_checks"
             fix = Fix("errors", "pass errors=checkify.all_checks")
-            got = described(each)
-            raise WeftTypeError(message, operation="checkify", got=got, wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=described(each), wanted=wanted, fix=fix)
     return frozenset(found)
 
 
@@ -120,13 +119,13 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         fix = Fix("reduce", "reduce it with .all(), and compare numbers (x != 0)")
         raise WeftTypeError(message, operation=operation, wanted="bool[]", fix=fix)
     leaves, structure = tree.flatten((fmt_args, fmt_kwargs))
-    values = [_message_value(operation, leaf) for leaf in leaves]
+    values = [_message_value(leaf) for leaf in leaves]
     where = sources.describe(sources.here())
     site = Site(FailedCheckError, (msg,), structure, slot_types(values), where)
     bind_check(at_site(site, bitwise_not(pred), values), debug)
 
 
-def _message_value(operation: str, leaf: Any) -> Any:
+def _message_value(leaf: Any) -> Any:
     """A value that a message shows."""
     try:
         value = user_value(leaf)
@@ -134,8 +133,7 @@ def _message_value(operation: str, leaf: Any) -> Any:
     except WeftTypeError:
         message = "Formatting arguments to checkify.check need to be PyTrees of arrays"
         fix = Fix("format", "put values that are no arrays into the message: f'...'")
-        got = described(leaf)
-        raise WeftTypeError(message, operation=operation, got=got, fix=fix) from None
+        raise WeftTypeError(message, got=described(leaf), fix=fix) from None
     if of.dtype in dtypes.INEXACT:
         return stop_gradient(value)
     return value
@@ -176,5 +174,5 @@ def check_error(error: Error) -> None:
     if not isinstance(error, Error):
         message = f"check_error takes an Error as argument, got type {type(error)} instead."
         fix = Fix("error", "pass the first result of a checked function")
-        raise WeftTypeError(message, operation="check_error", wanted="an Error", fix=fix)
+        raise WeftTypeError(message, wanted="an Error", fix=fix)
     bind_check(error.failure, False)

@@ -57,13 +57,13 @@ def jet(
         message = "jet takes a series for each argument"
         fix = Fix("series", "pass a tuple with the derivatives of each argument")
         got = f"{len(primals)} arguments and {len(series)} series"
-        raise WeftValueError(message, operation="jet", got=got, fix=fix)
+        raise WeftValueError(message, got=got, fix=fix)
     orders = {len(terms) for terms in series}
     if len(orders) != 1:
         message = "jet terms have inconsistent lengths for different arguments"
         fix = Fix("series", "give each argument as many derivatives, zeros where there are none")
         got = f"lengths {sorted(orders)}"
-        raise WeftValueError(message, operation="jet", got=got, wanted="equal lengths", fix=fix)
+        raise WeftValueError(message, got=got, wanted="equal lengths", fix=fix)
     (order,) = orders
     values = [_argument(i, x) for i, x in enumerate(primals)]
     factors = [factorial(k) if factorial_scaled else 1 for k in range(1, order + 1)]
@@ -115,13 +115,12 @@ def _argument(i: int, x: Any) -> Any:
     if not tree.treedef_is_leaf(tree.structure(x)):
         message = f"primal value at position {i} is not an array"
         fix = Fix("arrays", "pass the arrays of a tree as arguments of their own")
-        raise WeftValueError(message, operation="jet", got=described(x), fix=fix)
+        raise WeftValueError(message, got=described(x), fix=fix)
     value = user_value(x)
     if type_of(value).dtype not in dtypes.INEXACT:
         message = f"jet: the primal value at position {i} is not differentiable"
         fix = Fix("convert", "pass a number of a floating dtype, or close over it")
-        got = str(type_of(value))
-        raise DTypeError(message, operation="jet", got=got, wanted="a floating dtype", fix=fix)
+        raise DTypeError(message, got=str(type_of(value)), wanted="a floating dtype", fix=fix)
     return value
 
 
@@ -130,7 +129,7 @@ def _term(i: int, k: int, term: Any, x: Any) -> Any:
     if not tree.treedef_is_leaf(tree.structure(term)):
         message = f"term {k} for argument {i} is not an array"
         fix = Fix("arrays", "pass the arrays of a tree as arguments of their own")
-        raise WeftTypeError(message, operation="jet", got=described(term), fix=fix)
+        raise WeftTypeError(message, got=described(term), fix=fix)
     wanted, value = type_of(x), user_value(term)
     got = type_of(value)
     if got.dtype != wanted.dtype:
@@ -140,5 +139,5 @@ def _term(i: int, k: int, term: Any, x: Any) -> Any:
     if got.shape != wanted.shape:
         message = f"jet: term {k} for argument {i} has another shape than the argument"
         fix = Fix("shape", f"pass an array of shape {wanted.shape}", {"shape": wanted.shape})
-        raise ShapeError(message, operation="jet", got=str(got), wanted=str(wanted), fix=fix)
+        raise ShapeError(message, got=str(got), wanted=str(wanted), fix=fix)
     return value

@@ -71,7 +71,7 @@ def part_length(operation: str, x: ArrayType, dimension: int, parts: int) -> int
         )
         got, wanted = f"length {length} for {parts} elements of the axis", f"a multiple of {parts}"
         fix = Fix("pad", f"pad the dimension to a multiple of {parts}", {"multiple": parts})
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     return length // parts
 
 

@@ -11,7 +11,7 @@ import enum
 from typing import Any, TypeAlias
 
 from weft.argument_errors import unknown_option
-from weft.errors import WeftValueError
+from weft.errors import WeftValueError, api_boundary
 
 
 class AccuracyMode(enum.Enum):
@@ -40,12 +40,12 @@ class Tolerance:
     rtol: float = 0.0
     ulps: int = 0
 
+    @api_boundary
     def __post_init__(self) -> None:
         bounds = (self.atol, self.rtol, self.ulps)
         if min(bounds) < 0 or not any(bounds):
             raise WeftValueError(
                 "a Tolerance has bounds of at least 0, one of them positive",
-                operation="Tolerance",
                 got=f"atol={self.atol}, rtol={self.rtol}, ulps={self.ulps}",
                 wanted="atol, rtol or ulps > 0",
             )

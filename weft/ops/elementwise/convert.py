@@ -131,7 +131,7 @@ def convert_element_type_type(x: ArrayType, *, new_dtype: Any, weak_type: bool) 
         )
         got, wanted = f"{x} to {dtypes.short_name(new_dtype)}", "numbers or booleans"
         fix = Fix("key_data", "weft.random.key_data gives the bits of random keys")
-        raise DTypeError(message, operation="convert_element_type", got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     return result_type((x,), x.shape, new_dtype, weak_type)
 
 
@@ -219,7 +219,6 @@ def bitcast_convert_type_type(x: ArrayType, *, new_dtype: Any) -> ArrayType:
         raise DTypeError(
             f"bitcast_convert_type does not read {dtypes.short_name(x.dtype)} as "
             f"{dtypes.short_name(new_dtype)}",
-            operation="bitcast_convert_type",
             got=f"{x} as {dtypes.short_name(new_dtype)}",
             wanted="integer and real floating-point dtypes",
         )
@@ -231,7 +230,6 @@ def bitcast_convert_type_type(x: ArrayType, *, new_dtype: Any) -> ArrayType:
         if not shape or shape[-1] != new // old:
             raise ShapeError(
                 f"bitcast_convert_type to a wider dtype takes a last dimension of {new // old}",
-                operation="bitcast_convert_type",
                 got=f"{x} as {dtypes.short_name(new_dtype)}",
                 wanted=f"a last dimension of length {new // old}",
             )

@@ -205,7 +205,7 @@ def _check_parameters(name: str, params: dict[str, Any], lower: str | Rule) -> N
         message = f"{name} has no parameter {wrong[0]!r}"
         got, wanted = f"{wrong[0]}={params[wrong[0]]!r:.80}", ", ".join(known) or "no parameters"
         fix = Fix("parameter", f"leave out {wrong[0]}", {"parameter": wrong[0]})
-        raise WeftTypeError(message, operation=name, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
 
 
 def align(axis: AxisData, args: Sequence[Any], dims: Sequence[int | None]) -> tuple[list[Any], int]:

@@ -141,10 +141,9 @@ _integer_pow_type = elementwise_type("integer_pow", dtypes.NUMERIC, narrow=True)
 def integer_pow_type(x: ArrayType, *, y: int) -> ArrayType:
     if y < 0 and dtypes.is_integer(x.dtype):
         message = "integer_pow: a negative power of integers is not an integer"
-        got = f"{x} to the power {y}"
         wanted = "a power that is not negative, or floating-point numbers"
         fix = to_dtype("x", x.dtype, dtypes.float32)
-        raise DTypeError(message, operation="integer_pow", got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=f"{x} to the power {y}", wanted=wanted, fix=fix)
     return _integer_pow_type(x)
 
 

@@ -218,11 +218,11 @@ def broadcasted_iota(
 def iota_type(*, dtype: Any, shape: tuple[int, ...], dimension: int) -> ArrayType:
     if dtype not in dtypes.NUMERIC:
         got, wanted = f"dtype {dtypes.short_name(dtype)}", "an integer, floating or complex dtype"
-        raise DTypeError("iota makes numbers", operation="iota", got=got, wanted=wanted)
+        raise DTypeError("iota makes numbers", got=got, wanted=wanted)
     if not 0 <= dimension < len(shape):
         message = f"iota: there is no dimension {dimension} in shape {shape}"
         got = f"dimension {dimension}"
-        raise AxisError(message, operation="iota", got=got, wanted=f"0 <= dimension < {len(shape)}")
+        raise AxisError(message, got=got, wanted=f"0 <= dimension < {len(shape)}")
     return ArrayType(shape, dtype)
 
 

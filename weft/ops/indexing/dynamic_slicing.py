@@ -181,7 +181,7 @@ def dynamic_slice_type(
         message = f"dynamic_slice: a block of shape {slice_sizes} does not fit into {operand}"
         got = f"{operand}, {len(starts)} positions, slice_sizes={slice_sizes}"
         wanted = "0 <= size <= length, and one position, for every dimension"
-        raise ShapeError(message, operation="dynamic_slice", got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     return result_type((operand, *starts), slice_sizes, operand.dtype, operand.weak_type)
 
 
@@ -303,14 +303,14 @@ def dynamic_update_slice_type(
         message = "dynamic_update_slice takes an update of the operand's dtype"
         got, wanted = f"{operand} and update {update}", "equal dtypes"
         fix = to_dtype("update", update.dtype, operand.dtype)
-        raise DTypeError(message, operation="dynamic_update_slice", got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     if not update.ndim == len(starts) == operand.ndim or any(
         size > length for size, length in zip(update.shape, operand.shape, strict=True)
     ):
         message = f"dynamic_update_slice: the update {update} does not fit into {operand}"
         got = f"{operand}, update {update}, {len(starts)} positions"
         wanted = "an update of the operand's rank, nowhere longer, and a position per dimension"
-        raise ShapeError(message, operation="dynamic_update_slice", got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     weak = operand.weak_type and update.weak_type
     return result_type((operand, update, *starts), operand.shape, operand.dtype, weak)
 

@@ -254,7 +254,7 @@ def gather_type(
     if wrong is not None:
         got = f"{operand}, indices {indices}, slice_sizes={slice_sizes}, {numbers}"
         wanted = "dimension numbers and block lengths that fit operand and indices"
-        raise ShapeError(f"gather: {wrong}", operation="gather", got=got, wanted=wanted)
+        raise ShapeError(f"gather: {wrong}", got=got, wanted=wanted)
     kept = (s for d, s in enumerate(slice_sizes) if d not in dropped)
     listed = iter(indices.shape[:-1])
     shape = [next(kept if d in numbers.offset_dims else listed) for d in range(rank)]

@@ -213,7 +213,6 @@ def scatter_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]
             raise DTypeError(
                 f"{name} takes an operand and updates of one dtype"
                 + ("" if operand.dtype in accepts else ", and not of this one"),
-                operation=name,
                 got=f"{operand} and updates {updates}",
                 wanted="equal dtypes among " + ", ".join(sorted(map(dtypes.short_name, accepts))),
                 fix=to_dtype("updates", updates.dtype, operand.dtype)
@@ -224,7 +223,7 @@ def scatter_type(name: str, accepts: frozenset[Any]) -> Callable[..., ArrayType]
         if wrong is not None:
             got = f"{operand}, indices {indices}, updates {updates}, {dimension_numbers}"
             wanted = "dimension numbers that fit operand, indices and updates"
-            raise ShapeError(f"{name}: {wrong}", operation=name, got=got, wanted=wanted)
+            raise ShapeError(f"{name}: {wrong}", got=got, wanted=wanted)
         weak = operand.weak_type and updates.weak_type
         return result_type((operand, indices, updates), operand.shape, operand.dtype, weak)
 

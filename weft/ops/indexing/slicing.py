@@ -97,10 +97,9 @@ def slice_type(
         or any(not 0 <= low <= high <= size for low, high, size in bounds)
         or any(step < 1 for step in strides)
     ):
-        message = f"slice: the bounds do not fit {x}"
         got = f"start {start_indices}, limit {limit_indices}, strides {strides} of {x}"
         wanted = "0 <= start <= limit <= length and a positive stride in every dimension"
-        raise ShapeError(message, operation="slice", got=got, wanted=wanted)
+        raise ShapeError(f"slice: the bounds do not fit {x}", got=got, wanted=wanted)
     shape = tuple(
         -((low - high) // step)
         for low, high, step in zip(start_indices, limit_indices, strides, strict=True)

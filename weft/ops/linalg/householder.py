@@ -92,7 +92,7 @@ def check_reflections(operation: str, a: ArrayType, taus: ArrayType) -> None:
             f"number of rows and of columns, {min(a.shape[-2:])}"
         )
         fix = Fix("taus", "pass h.mT and taus of h, taus = weft.numpy.linalg.qr(x, mode='raw')")
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
 
 
 # ---- the product itself ------------------------------------------------------------------------
@@ -119,9 +119,8 @@ def householder_product_type(a: ArrayType, taus: ArrayType) -> ArrayType:
     check_reflections("householder_product", a, taus)
     if a.shape[-2] < a.shape[-1]:
         message, got = "householder_product: the matrix is too wide", f"a {a}"
-        wanted = "at least as many rows as columns"
         fix = Fix("slice", "leave columns out: a[..., :a.shape[-2]]")
-        raise ShapeError(message, operation="householder_product", got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted="at least as many rows as columns", fix=fix)
     return result_type((a, taus), a.shape, a.dtype)
 
 
@@ -194,7 +193,7 @@ def ormqr_type(
         message, got = "ormqr: the operands do not fit together", f"a {a} and c {c}, left={left}"
         wanted = f"the batch dimensions of a, and {a.shape[-2]} {'rows' if left else 'columns'}"
         fix = Fix("left", "pass left=True for Q c, left=False for c Q")
-        raise ShapeError(message, operation="ormqr", got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     return result_type((a, taus, c), c.shape, c.dtype)
 
 

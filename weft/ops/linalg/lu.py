@@ -154,13 +154,13 @@ def pivots_type(pivots: ArrayType, *, permutation_size: int) -> ArrayType:
         raise invalid_dtype(message, operation, "pivots", pivots, "int32", fix)
     if pivots.ndim < 1:
         message, got = f"{operation} takes pivots with a dimension", f"pivots of type {pivots}"
-        raise ShapeError(message, operation=operation, got=got, wanted="shape (..., k)")
+        raise ShapeError(message, got=got, wanted="shape (..., k)")
     if not isinstance(permutation_size, int) or permutation_size < pivots.shape[-1]:
         message = f"{operation}: permutation_size is too small"
         got = f"permutation_size={permutation_size!r}, and pivots of type {pivots}"
         wanted = f"an integer of {pivots.shape[-1]} or more: the number of rows"
         fix = Fix("permutation_size", f"pass {pivots.shape[-1]}, or the rows of a tall matrix")
-        raise WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     return result_type((pivots,), (*pivots.shape[:-1], permutation_size), dtypes.int32)
 
 

@@ -84,13 +84,12 @@ def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: A
         side = "b has as many rows as a" if left_side else "b has as many columns as a has rows"
         message = "triangular_solve: the operands do not fit together"
         got = f"a {a} and b {b}, left_side={left_side}"
-        wanted = f"equal batch dimensions, and {side}"
         fix = Fix(
             "left_side",
             "pass left_side=True for a x = b, left_side=False for x a = b; "
             "weft.numpy.broadcast_to gives equal batch dimensions",
         )
-        raise ShapeError(message, operation="triangular_solve", got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=f"equal batch dimensions, and {side}", fix=fix)
     return result_type((a, b), b.shape, b.dtype)
 
 

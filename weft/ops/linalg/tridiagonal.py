@@ -119,7 +119,7 @@ def tridiagonal_solve_type(
         message = f"{operation} takes operands of one dtype, which is one of LAPACK's"
         wanted = "float32, float64, complex64 or complex128, four times the same"
         fix = Fix("convert", f"convert each: dl.astype({target!r})", {"dtype": target})
-        raise DTypeError(message, operation=operation, got=types, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=types, wanted=wanted, fix=fix)
     if not dl.shape == d.shape == du.shape == b.shape[:-1]:
         text = "for one right-hand side pass b[..., None]"
         if dl.shape != d.shape or du.shape != d.shape:
@@ -127,7 +127,7 @@ def tridiagonal_solve_type(
         message = f"{operation}: the operands do not fit together"
         wanted = "dl, d and du of shape (..., m), and b of shape (..., m, n)"
         fix = Fix("expand_dims", text)
-        raise ShapeError(message, operation=operation, got=types, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=types, wanted=wanted, fix=fix)
     check_matrix(operation, b)
     return result_type((dl, d, du, b), b.shape, b.dtype)
 

@@ -260,13 +260,13 @@ def check_numbers(
     if rhs.ndim != ndim or ndim < 2 or any(sorted(spec) != order for spec in numbers):
         message = "conv_general_dilated: the dimension numbers do not fit the operands"
         got, wanted = f"{lhs} and {rhs}, {numbers}", "each dimension once in each specification"
-        raise ShapeError(message, operation="conv_general_dilated", got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     for name, values in window.items():
         if len(values) != ndim - 2:
             message = f"conv_general_dilated: {name} needs one entry per spatial dimension"
             got = f"{name}={values} for {ndim - 2} spatial dimensions"
             wanted = f"{ndim - 2} entries"
-            raise ShapeError(message, operation="conv_general_dilated", got=got, wanted=wanted)
+            raise ShapeError(message, got=got, wanted=wanted)
         if name != "padding" and any(value < 1 for value in values):
             operation, wanted = "conv_general_dilated", "numbers of 1 or more"
             raise invalid_value(f"{operation}: {name} is positive", operation, name, values, wanted)
@@ -291,7 +291,6 @@ def check_groups(
     if problem:
         raise ShapeError(
             f"conv_general_dilated: {problem}",
-            operation="conv_general_dilated",
             got=f"batch {batch}, features {features}, kernel {inputs} to {outputs} features, "
             f"feature_group_count={feature_groups}, batch_group_count={batch_groups}",
             wanted="features = input features of the kernel * feature_group_count",

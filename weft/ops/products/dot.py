@@ -161,9 +161,8 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
         converted = "product.real" if part else f"product.astype({preferred.name!r})"
         message = f"{operation}: {dtypes.short_name(preferred)} cannot hold the product"
         got = f"{x} and {y}, preferred_element_type={dtypes.short_name(preferred)}"
-        wanted = f"{dtypes.short_name(met)} or wider"
         fix = Fix("convert", f"leave it out, and convert the product: {converted}")
-        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=f"{dtypes.short_name(met)} or wider", fix=fix)
     return preferred
 
 
@@ -267,7 +266,7 @@ def dot_general_type(
             got = f"dimensions {left} of {lhs} and {right} of {rhs}"
             wanted = "as many on both sides, of pairwise equal lengths"
             fix = Fix("reshape", "name equal lengths, or swap them: y.swapaxes(-1, -2)")
-            raise ShapeError(message, operation="dot_general", got=got, wanted=wanted, fix=fix)
+            raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     shape = [lhs.shape[d] for d in batch_l]
     shape += [lhs.shape[d] for d in other_dimensions(lhs.ndim, contract_l, batch_l)]
     shape += [rhs.shape[d] for d in other_dimensions(rhs.ndim, contract_r, batch_r)]

@@ -111,7 +111,6 @@ def fft_type(x: ArrayType, *, kind: str, lengths: tuple[int, ...]) -> ArrayType:
         wanted = dtypes.float32 if kind == "RFFT" else dtypes.complex64
         raise DTypeError(
             f"fft: the transform {kind} does not take {dtypes.short_name(x.dtype)}",
-            operation="fft",
             got=str(x),
             wanted=names,
             fix=to_dtype("x", x.dtype, wanted),
@@ -122,7 +121,6 @@ def fft_type(x: ArrayType, *, kind: str, lengths: tuple[int, ...]) -> ArrayType:
         found = given if kind != "IRFFT" or not given else (*given[:-1], 2 * given[-1] - 2)
         raise ShapeError(
             f"fft: the lengths of {kind} are not those of the operand",
-            operation="fft",
             got=f"{x}, fft_lengths={lengths}",
             wanted=f"last dimensions {(*lengths[:-1], last)}",
             fix=Fix("pad", f"pad or slice the operand to them, or pass fft_lengths={found}"),

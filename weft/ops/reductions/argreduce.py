@@ -62,12 +62,11 @@ def arg_type(name: str, x: ArrayType, axis: int, index_dtype: Any) -> ArrayType:
     length = x.shape[axis]
     if not length:
         message, got = f"{name}: an axis without elements has no extremum", f"axis {axis} of {x}"
-        raise ShapeError(message, operation=name, got=got, wanted="an axis of length 1 or more")
+        raise ShapeError(message, got=got, wanted="an axis of length 1 or more")
     if index_dtype not in dtypes.INTEGER or not dtypes.fits(length - 1, index_dtype):
         raise DTypeError(
             f"{name}: positions along an axis of length {length} do not fit in "
             + dtypes.short_name(index_dtype),
-            operation=name,
             got=f"index_dtype {dtypes.short_name(index_dtype)}",
             wanted=f"an integer dtype that holds {length - 1}",
             fix=Fix("index_dtype", "pass index_dtype='int32'", {"index_dtype": "int32"}),

@@ -334,7 +334,7 @@ def top_k_type(x: ArrayType, *, k: int, axis: int) -> list[ArrayType]:
     if not 0 <= k <= x.shape[axis]:
         message = f"top_k: k={k} is out of range for an axis of length {x.shape[axis]}"
         got, wanted = f"k={k}, axis {axis} of {x}", f"0 <= k <= {x.shape[axis]}"
-        raise WeftValueError(message, operation="top_k", got=got, wanted=wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return [result_type((x,), shape, x.dtype, x.weak_type), result_type((x,), shape, dtypes.int32)]
 

@@ -462,8 +462,7 @@ def select_and_scatter_add_type(
     shape = window_shape(operand.shape, **params)
     if source.shape != shape:
         message = "select_and_scatter_add takes one source element per window"
-        got, wanted = f"{source} for windows of {operand}", f"shape {shape}"
-        raise ShapeError(message, operation="select_and_scatter_add", got=got, wanted=wanted)
+        raise ShapeError(message, got=f"{source} for windows of {operand}", wanted=f"shape {shape}")
     return result_type((source, operand), operand.shape, source.dtype, source.weak_type)
 
 

@@ -73,7 +73,6 @@ def concatenate_type(*types: ArrayType, dimension: int) -> ArrayType:
         raise AxisError(
             f"concatenate: dimension {dimension} is out of range for arrays of "
             f"{first.ndim} dimensions",
-            operation="concatenate",
             got=f"dimension {dimension} and {', '.join(map(str, types))}",
             wanted=f"0 <= dimension < {first.ndim}",
         )
@@ -81,9 +80,8 @@ def concatenate_type(*types: ArrayType, dimension: int) -> ArrayType:
     for t in types:
         if t.ndim != first.ndim or t.shape[:dimension] + t.shape[dimension + 1 :] != rest:
             message = f"concatenate: the arrays differ in more than dimension {dimension}"
-            got = ", ".join(map(str, types))
             wanted = f"shapes that agree except in dimension {dimension}"
-            raise ShapeError(message, operation="concatenate", got=got, wanted=wanted)
+            raise ShapeError(message, got=", ".join(map(str, types)), wanted=wanted)
     total = sum(t.shape[dimension] for t in types)
     shape = (*first.shape[:dimension], total, *first.shape[dimension + 1 :])
     return result_type(types, shape, dtype, all(t.weak_type for t in types))
@@ -198,8 +196,7 @@ def split_type(x: ArrayType, *, sizes: Ints, axis: int) -> list[ArrayType]:
     if any(size < 0 for size in sizes) or sum(sizes) != x.shape[axis]:
         message = f"split: the sizes do not add up to the length of dimension {axis} of {x}"
         got = f"sizes {sizes} with sum {sum(sizes)}"
-        wanted = f"sizes of at least 0 with sum {x.shape[axis]}"
-        raise ShapeError(message, operation="split", got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=f"sizes of at least 0 with sum {x.shape[axis]}")
     return [
         result_type((x,), (*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype, x.weak_type)
         for size in sizes
@@ -264,9 +261,8 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
 
 def rev_type(x: ArrayType, *, dimensions: Ints) -> ArrayType:
     if len(set(dimensions)) != len(dimensions) or not all(0 <= d < x.ndim for d in dimensions):
-        message = f"rev: the dimensions {dimensions} do not fit {x}"
         got, wanted = f"dimensions {dimensions} of {x}", f"each of 0 to {x.ndim - 1} at most once"
-        raise AxisError(message, operation="rev", got=got, wanted=wanted)
+        raise AxisError(f"rev: the dimensions {dimensions} do not fit {x}", got=got, wanted=wanted)
     return result_type((x,), x.shape, x.dtype, x.weak_type)
 
 

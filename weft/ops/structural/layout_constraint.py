@@ -100,7 +100,6 @@ def no_layout(given: Any, operation: str, what: str, ndim: int) -> WeftTypeError
         wanted = Layout(range(ndim))
     return WeftTypeError(
         f"{operation}: {what} is to have something that is no layout",
-        operation=operation,
         got=f"{given!r:.200} of class {type(given).__name__}",
         wanted="a Layout, or None; the sharding of a Format goes to with_sharding_constraint, and "
         "Layout.AUTO to jit",

@@ -130,7 +130,6 @@ def broadcast_in_dim_type(x: ArrayType, *, shape: Ints, broadcast_dimensions: In
         raise ShapeError(
             f"broadcast_in_dim: {x} does not broadcast to shape {shape} "
             f"with broadcast_dimensions={dims}",
-            operation="broadcast_in_dim",
             got=f"{x}, shape={shape}, broadcast_dimensions={dims}",
             wanted="one target dimension of its own per operand dimension, of equal length or "
             "where the operand's length is 1",
@@ -247,7 +246,7 @@ def reshape_type(x: ArrayType, *, shape: Ints) -> ArrayType:
         message = f"reshape: {x} has {x.size} elements and shape {shape} has {prod(shape)}"
         got, wanted = f"{x} and shape {shape}", f"a shape of {x.size} elements"
         fix = Fix("reshape", f"use a shape of {x.size} elements, such as (-1,)", {"size": x.size})
-        raise ShapeError(message, operation="reshape", got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     return result_type((x,), shape, x.dtype, x.weak_type)
 
 
@@ -295,7 +294,7 @@ def transpose_type(x: ArrayType, *, permutation: Ints) -> ArrayType:
     if sorted(permutation) != list(range(x.ndim)):
         message = f"transpose: {permutation} is no permutation of the dimensions of {x}"
         got, wanted = f"{x} and permutation {permutation}", f"each of 0 to {x.ndim - 1} once"
-        raise ShapeError(message, operation="transpose", got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     return result_type((x,), tuple(x.shape[d] for d in permutation), x.dtype, x.weak_type)
 
 
@@ -376,7 +375,7 @@ def reduce_sum_type(x: ArrayType, *, axes: Ints) -> ArrayType:
     if x.dtype not in with_narrow(dtypes.NUMERIC):
         message = f"reduce_sum: {x} does not hold numbers"
         fix = to_dtype("x", x.dtype, dtypes.int32)
-        raise DTypeError(message, operation="reduce_sum", got=str(x), wanted="numbers", fix=fix)
+        raise DTypeError(message, got=str(x), wanted="numbers", fix=fix)
     return result_type((x,), reduced_shape(x, axes, "reduce_sum"), x.dtype, x.weak_type)
 
 

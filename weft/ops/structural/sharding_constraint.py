@@ -71,7 +71,7 @@ def as_format(
             "compile the function that reads the array with in_shardings=Format(Layout.AUTO), "
             "and take the format from its input_formats",
         )
-        raise WeftValueError(message, operation=operation, got=repr(place), wanted=wanted, fix=fix)
+        raise WeftValueError(message, got=repr(place), wanted=wanted, fix=fix)
     if isinstance(layout, Layout):
         if shape is not None:
             layout.check_rank(operation, what, tuple(shape))
@@ -157,9 +157,8 @@ def constrain_sharding(x: Any, how: Any, operation: str, what: str) -> Any:
         return x
     if not isinstance(how, Sharding):
         message, got = f"{operation}: a device is no sharding over a mesh", f"{how} for {what}"
-        wanted = "a NamedSharding or a PartitionSpec"
         fix = Fix("device_put", "use weft.device_put(x, device)", {"device": how})
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted="a NamedSharding or a PartitionSpec", fix=fix)
     how.check_shape(operation, what, type_of(x).shape)
     check_automatic(how, operation, what)
     if unless_simulated(how) is None:
@@ -181,7 +180,6 @@ def check_automatic(how: Sharding, operation: str, what: str) -> None:
         raise AxisError(
             f"{operation}: inside a shard_map over {used[0]!r} each device has its block along "
             "that axis already",
-            operation=operation,
             got=f"{how.spec} for {what}",
             wanted=f"axes of the mesh other than {', '.join(map(repr, sorted(manual)))}",
             fix=Fix(
@@ -263,7 +261,6 @@ def with_dimension(sharding: Sharding, ndim: int, dim: int, names: Any) -> Shard
             raise AxisError(
                 f"with_sharding_constraint: vmap lays its axis out over {used[0]!r}, and the "
                 "constraint names that axis too",
-                operation="with_sharding_constraint",
                 got=f"{spec} under vmap with spmd_axis_name={names!r}",
                 wanted="an axis of the mesh in one of the two",
                 fix=Fix("rename", "use another mesh axis for the vmap", {"axis_name": used[0]}),

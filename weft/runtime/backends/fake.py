@@ -290,7 +290,7 @@ class FakeBackend(Backend):
         return any(part.values is None for part in self.shards(buffer))
 
     def fault(self, error: Exception, buffers: Sequence[FakeBuffer]) -> WeftError:
-        return error if isinstance(error, WeftError) else WeftError(str(error))
+        return error if isinstance(error, WeftError) else WeftError(str(error), operation=None)
 
     def device_of(self, buffer: FakeBuffer) -> FakeDevice:
         return buffer.placement.devices[0]

@@ -151,6 +151,6 @@ def _registration_error(what: str, operation: str, error: Exception) -> WeftErro
         )
         message = f"XLA refuses {what}: nobody registered the type of its state"
         wanted = "weft.ffi.register_ffi_type first"
-        return WeftError(message, operation=operation, got=f"{error}", wanted=wanted, fix=fix)
+        return WeftError(message, got=f"{error}", wanted=wanted, fix=fix)
     wanted = f"something compiled against the headers in {include_dir()}"
     return WeftError(f"XLA refuses {what}: {error}", operation=operation, wanted=wanted)

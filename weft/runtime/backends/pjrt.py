@@ -297,7 +297,7 @@ def _parse_positive(text: str) -> int:
     if not text.strip().isdigit() or int(text) == 0:
         message = "WEFT_NUM_CPU_DEVICES is a positive whole number"
         fix = Fix("environment", "set WEFT_NUM_CPU_DEVICES=8, or unset it")
-        raise WeftValueError(message, got=repr(text), fix=fix)
+        raise WeftValueError(message, operation=None, got=repr(text), fix=fix)
     return int(text)
 
 
@@ -351,7 +351,7 @@ def _cuda_client(plugin: Path, distributed: Distributed | None) -> Any:
     except pjrt_buffers.RuntimeFault as error:
         message = f"the CUDA devices could not be started: {error}"
         fix = Fix("platform", "set WEFT_PLATFORMS=cpu to run on the CPU")
-        raise WeftValueError(message, got="cuda", fix=fix) from error
+        raise WeftValueError(message, operation=None, got="cuda", fix=fix) from error
 
 
 def _memory_options() -> dict[str, Any]:

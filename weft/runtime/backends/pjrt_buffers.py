@@ -303,7 +303,7 @@ def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
     for explain in explanations:
         if (explanation := explain(str(error))) is not None:
             return explanation
-    return WeftError(f"running the program failed: {error}")
+    return WeftError(f"running the program failed: {error}", operation=None)
 
 
 # ---- DLPack --------------------------------------------------------------------------------------

@@ -168,7 +168,9 @@ def to_attribute(value: Any) -> ir.Attribute:
         return ir.ArrayAttr.get([to_attribute(entry) for entry in value], context())
     message = "this value cannot be an attribute of an operation"
     wanted = "a bool, int, float, str, NumPy scalar or array, or a sequence or mapping of those"
-    raise WeftTypeError(message, got=f"{type(value).__name__}: {value!r}", wanted=wanted)
+    raise WeftTypeError(
+        message, operation=None, got=f"{type(value).__name__}: {value!r}", wanted=wanted
+    )
 
 
 def _numpy_scalar(value: np.generic[Any]) -> ir.Attribute:

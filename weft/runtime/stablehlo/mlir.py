@@ -470,7 +470,9 @@ def verify(module: ir.Module) -> None:
         for diagnostic in error.error_diagnostics:
             message = f"the generated program is invalid: {diagnostic.message}"
             got = "\n".join(str(note.message) for note in diagnostic.notes) or None
-            raise WeftError(message, got=got, where=str(diagnostic.location)) from error
+            raise WeftError(
+                message, operation=None, got=got, where=str(diagnostic.location)
+            ) from error
         raise
 
 

@@ -168,7 +168,7 @@ def _check_function(name: str, fun: Any, args: Any) -> None:
         raise invalid_type(message, name, "args", args, wanted, fix=fix)
 
 
-@api_boundary
+@api_boundary("optimize.minimize")
 def minimize(
     fun: Callable[..., Any],
     x0: Any,

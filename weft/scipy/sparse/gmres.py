@@ -181,7 +181,7 @@ def gmres(
     A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., restart: int = ...,
     maxiter: int | None = ..., M: Any = ..., solve_method: str = ...,
 ) -> tuple[Tree, None]: ...  # fmt: skip
-@api_boundary
+@api_boundary("sparse.linalg.gmres")
 def gmres(
     A: Any,
     b: Any,

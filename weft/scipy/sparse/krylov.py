@@ -51,7 +51,7 @@ def cg(
     A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., maxiter: int | None = ...,
     M: Any = ...,
 ) -> tuple[Tree, None]: ...  # fmt: skip
-@api_boundary
+@api_boundary("sparse.linalg.cg")
 def cg(
     A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, maxiter: int | None = None,
     M: Any = None,
@@ -129,7 +129,7 @@ def bicgstab(
     A: Any, b: Tree, x0: Any = ..., *, tol: Any = ..., atol: Any = ..., maxiter: int | None = ...,
     M: Any = ...,
 ) -> tuple[Tree, None]: ...  # fmt: skip
-@api_boundary
+@api_boundary("sparse.linalg.bicgstab")
 def bicgstab(
     A: Any, b: Any, x0: Any = None, *, tol: Any = 1e-5, atol: Any = 0.0, maxiter: int | None = None,
     M: Any = None,

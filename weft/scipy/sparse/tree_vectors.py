@@ -96,9 +96,8 @@ def _guess(operation: str, x0: Any, b: Any) -> Any:
     given, given_structure = tree.flatten(_vector(operation, "x0", x0))
     if structure != given_structure:
         message = f"{operation}: x0 has another structure than b"
-        got = str(given_structure)
         fix = Fix("same_structure", "pass an x0 like b, or none", {"x0": None})
-        raise TreeError(message, operation=operation, got=got, wanted=str(structure), fix=fix)
+        raise TreeError(message, got=str(given_structure), wanted=str(structure), fix=fix)
     for a, c in zip(given, leaves, strict=True):
         if type_of(a).shape != type_of(c).shape:
             raise wrong_shape(operation, f"x0: {type_of(a)}, b: {type_of(c)}", "an x0 like b")

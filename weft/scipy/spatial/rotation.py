@@ -259,15 +259,12 @@ def _check_row(rotation: Rotation, method: str, what: str) -> None:
         message = f"a Rotation that is one rotation has no {what}"
         got = f"quat: {type_of(rotation.quat)}"
         fix = Fix("single", "use r, or a row of it: Rotation.from_quat(r.as_quat()[None])")
-        raise WeftTypeError(
-            message, operation=f"Rotation.{method}", got=got, wanted="a row of rotations", fix=fix
-        )
+        raise WeftTypeError(message, got=got, wanted="a row of rotations", fix=fix)
 
 
 def check_rotation(operation: str, value: Any) -> None:
     """Raises WeftTypeError unless a value is a `Rotation`."""
     if not isinstance(value, Rotation):
-        message = f"{operation} takes rotations"
         got = f"{value!r:.60} of class {type(value).__name__}"
         fix = Fix("apply", "r.apply(x) rotates vectors; Rotation.from_quat(x) makes rotations")
-        raise WeftTypeError(message, operation=operation, got=got, wanted="a Rotation", fix=fix)
+        raise WeftTypeError(f"{operation} takes rotations", got=got, wanted="a Rotation", fix=fix)

@@ -222,7 +222,6 @@ def sph_harm_y(
         if isinstance(n, Tracer):
             raise WeftTypeError(
                 "sph_harm_y needs to know the largest degree while it is traced",
-                operation="sph_harm_y",
                 got="a traced n and no n_max",
                 wanted="n_max, an integer",
                 fix=Fix("argument", "pass the largest degree there can be, such as n_max=10"),

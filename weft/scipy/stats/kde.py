@@ -107,7 +107,6 @@ class gaussian_kde:
             fix = Fix("transpose", "pass dataset.T: its rows are the points")
             raise ShapeError(
                 f"{name} takes a sample of two points or more",
-                operation=name,
                 got=f"dataset of type {type_of(dataset)}",
                 wanted="shape (n,) or (d, n) with n > 1",
                 fix=fix if len(shape) == 2 and shape[0] > 1 else None,
@@ -175,7 +174,6 @@ class gaussian_kde:
             fix = Fix("transpose", "pass points.T: its rows are the points")
             raise ShapeError(
                 f"{operation} takes points of the dimensions of the sample",
-                operation=operation,
                 got=f"points of type {type_of(points)}",
                 wanted=f"shape ({self.d}, m), a point in each column",
                 fix=fix if x.ndim == 2 and x.shape[1] == self.d else None,
@@ -213,7 +211,7 @@ class gaussian_kde:
             message = f"{name} takes a normal distribution of the dimensions of the sample"
             got = f"mean of shape {mean.shape} and cov of shape {cov.shape}"
             wanted = f"mean of shape ({self.d},) and cov of shape ({self.d}, {self.d})"
-            raise ShapeError(message, operation=name, got=got, wanted=wanted)
+            raise ShapeError(message, got=got, wanted=wanted)
         total = self.covariance + cov
         return jnp.exp(_log_density(mean[:, None], self.dataset, self.weights, total))[0]
 
@@ -224,7 +222,7 @@ class gaussian_kde:
         if self.d != 1:
             message = f"{name} takes a sample of one dimension"
             got = f"a dataset of {self.d} dimensions"
-            raise ShapeError(message, operation=name, got=got, wanted="one dimension")
+            raise ShapeError(message, got=got, wanted="one dimension")
         (low, high), _ = real_operands(name, ("low", "high"), (low, high))
         shapes = type_of(low).shape, type_of(high).shape
         check_ranks(name, shapes)
@@ -239,7 +237,7 @@ class gaussian_kde:
         if not isinstance(other, gaussian_kde):
             message = f"{name} takes another gaussian_kde"
             got = f"other of class {type(other).__name__}"
-            raise WeftTypeError(message, operation=name, got=got, wanted="a gaussian_kde")
+            raise WeftTypeError(message, got=got, wanted="a gaussian_kde")
         if other.d != self.d:
             message = f"{name} takes an estimate of as many dimensions"
             got = f"{self.d} and {other.d} dimensions"
