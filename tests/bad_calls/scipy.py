@@ -6,15 +6,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from bad_calls import BadCall
-from weft.errors import (
-    AxisError,
-    DTypeError,
-    ShapeError,
-    TreeError,
-    WeftNotImplementedError,
-    WeftTypeError,
-    WeftValueError,
-)
+from weft.errors import AxisError, DTypeError, ShapeError, TreeError, WeftTypeError, WeftValueError
 from weft.scipy import integrate, ndimage, signal
 from weft.scipy.cluster.vq import vq
 from weft.scipy.interpolate import RegularGridInterpolator
@@ -40,9 +32,7 @@ SPARSE = [
     BadCall("sparse.linalg.cg", lambda: cg("A", V), WeftTypeError, ("str",)),
     BadCall("sparse.linalg.cg", lambda: cg(M, "b"), WeftTypeError, ("str",)),
     BadCall("sparse.linalg.cg", lambda: cg(M, ()), WeftTypeError, ("b has no arrays",)),
-    BadCall("sparse.linalg.cg", lambda: cg(M, V, tol=-1.0), WeftValueError, ("tol=-1.0",)),
     BadCall("sparse.linalg.cg", lambda: cg(M, V, maxiter=2.5), WeftTypeError, ("maxiter=2.5",)),
-    BadCall("sparse.linalg.cg", lambda: cg(M, V, V[:2]), ShapeError, ("x0: f32[2]",)),
     BadCall("sparse.linalg.bicgstab", lambda: bicgstab(M, V, (V,)), TreeError, ("x0", "structure")),
     BadCall("sparse.linalg.bicgstab", lambda: bicgstab(M, V, M=WIDE), ShapeError, ("M: f32[2,4]",)),
     BadCall("sparse.linalg.bicgstab", lambda: bicgstab(M, V, atol=V), WeftValueError, ("atol=",)),
@@ -54,25 +44,13 @@ SPARSE = [
 ]
 
 SIGNAL = [
-    BadCall("signal.convolve", lambda: signal.convolve(V, M), ShapeError, ("in1: ", "dimensions")),
     BadCall("signal.convolve", lambda: signal.convolve(V, V[:0]), ShapeError, ("elements",)),
-    BadCall(
-        "signal.convolve",
-        lambda: signal.convolve(V, V, "half"),
-        WeftValueError,
-        ("'half'", "'same'"),
-    ),
-    BadCall(
-        "signal.convolve", lambda: signal.convolve(V, V, method="x"), WeftValueError, ("'direct'",)
-    ),
-    BadCall("signal.convolve", lambda: signal.convolve(V, [1.0]), WeftTypeError, ("list",)),
     BadCall(
         "signal.convolve",
         lambda: signal.convolve(M[:2], M[:, :2], "valid"),
         ShapeError,
         ("holds the other",),
     ),
-    BadCall("signal.fftconvolve", lambda: signal.fftconvolve(M, M, axes=2), AxisError, ("2",)),
     BadCall(
         "signal.fftconvolve", lambda: signal.fftconvolve(M, M[:3], axes=1), ShapeError, ("(4,)",)
     ),
@@ -82,30 +60,6 @@ SIGNAL = [
         WeftValueError,
         ("one axis",),
     ),
-    BadCall("signal.convolve2d", lambda: signal.convolve2d(V, V), ShapeError, ("2 dimensions",)),
-    BadCall(
-        "signal.convolve2d",
-        lambda: signal.convolve2d(M, M, boundary="x"),
-        WeftValueError,
-        ("'symm'",),
-    ),
-    BadCall(
-        "signal.correlate2d",
-        lambda: signal.correlate2d(M, M, fillvalue=V),
-        ShapeError,
-        ("fillvalue",),
-    ),
-    BadCall("signal.detrend", lambda: signal.detrend(V, type="x"), WeftValueError, ("'linear'",)),
-    BadCall("signal.detrend", lambda: signal.detrend(V, bp=9), WeftValueError, ("bp=9", "0 to 4")),
-    BadCall(
-        "signal.detrend",
-        lambda: signal.detrend(V, overwrite_data=True),
-        WeftNotImplementedError,
-        ("overwrite_data",),
-    ),
-    BadCall("signal.stft", lambda: signal.stft(2.0), ShapeError, ("x: ",)),
-    BadCall("signal.stft", lambda: signal.stft(V, window="x"), WeftValueError, ("'hann'",)),
-    BadCall("signal.stft", lambda: signal.stft(V, nperseg=0), WeftValueError, ("nperseg=0",)),
     BadCall(
         "signal.stft",
         lambda: signal.stft(V, nperseg=4, noverlap=4),
@@ -113,26 +67,14 @@ SIGNAL = [
         ("noverlap=4",),
     ),
     BadCall("signal.stft", lambda: signal.stft(V, nperseg=4, nfft=3), WeftValueError, ("nfft=3",)),
-    BadCall("signal.stft", lambda: signal.stft(V, boundary="x"), WeftValueError, ("'even'",)),
-    BadCall("signal.stft", lambda: signal.stft(V, fs=V), ShapeError, ("fs",)),
     BadCall(
         "signal.stft",
         lambda: signal.stft(V, nperseg=None, window=np.ones(9)),
         ShapeError,
         ("9", "4"),
     ),
-    BadCall("signal.istft", lambda: signal.istft(V), ShapeError, ("Zxx",)),
-    BadCall(
-        "signal.istft",
-        lambda: signal.istft(M, time_axis=0, freq_axis=-2),
-        WeftValueError,
-        ("two different axes",),
-    ),
-    BadCall("signal.istft", lambda: signal.istft(M, nfft=20), WeftValueError, ("nfft=20",)),
-    BadCall("signal.welch", lambda: signal.welch(V, scaling="x"), WeftValueError, ("'density'",)),
-    BadCall("signal.welch", lambda: signal.welch(V, average="x"), WeftValueError, ("'median'",)),
-    BadCall("signal.welch", lambda: signal.welch(V, detrend="x"), WeftValueError, ("'constant'",)),
     BadCall("signal.csd", lambda: signal.csd(WIDE, np.ones((3, 4))), ShapeError, ("(2,)", "(3,)")),
+    BadCall("signal.stft", lambda: signal.stft(V, fs=V), ShapeError, ("fs",)),
 ]
 
 
@@ -141,30 +83,6 @@ def grid(points=GRID, values=WIDE, **options):
 
 
 SAMPLED = [
-    BadCall(
-        "ndimage.map_coordinates",
-        lambda: ndimage.map_coordinates(M, [V], 1),
-        ShapeError,
-        ("1 coordinates", "2 arrays"),
-    ),
-    BadCall(
-        "ndimage.map_coordinates",
-        lambda: ndimage.map_coordinates(V, [V], 3),
-        WeftNotImplementedError,
-        ("order=3", "0 or 1"),
-    ),
-    BadCall(
-        "ndimage.map_coordinates",
-        lambda: ndimage.map_coordinates(V, [V], 1, "x"),
-        WeftValueError,
-        ("'reflect'",),
-    ),
-    BadCall(
-        "ndimage.map_coordinates",
-        lambda: ndimage.map_coordinates(V, [Z], 1),
-        DTypeError,
-        ("coordinates[0]", "real"),
-    ),
     BadCall(
         "ndimage.map_coordinates",
         lambda: ndimage.map_coordinates(V[:0], [V], 1),
@@ -177,28 +95,8 @@ SAMPLED = [
         ShapeError,
         ("(3,)",),
     ),
-    BadCall("interpolate.RegularGridInterpolator", grid(values=M), ShapeError, ("(2, 4)",)),
     BadCall(
         "interpolate.RegularGridInterpolator", grid(method="cubic"), WeftValueError, ("'linear'",)
-    ),
-    BadCall(
-        "interpolate.RegularGridInterpolator",
-        grid(bounds_error=True),
-        WeftNotImplementedError,
-        ("bounds_error",),
-    ),
-    BadCall(
-        "interpolate.RegularGridInterpolator",
-        grid((GRID[0][::-1], GRID[1])),
-        WeftValueError,
-        ("points[0]", "rise"),
-    ),
-    BadCall("interpolate.RegularGridInterpolator", grid(V), WeftValueError, ("points", "tuple")),
-    BadCall(
-        "interpolate.RegularGridInterpolator",
-        lambda: grid()()(np.ones((2, 3))),
-        ShapeError,
-        ("(..., 2)",),
     ),
     BadCall(
         "interpolate.RegularGridInterpolator",
@@ -206,24 +104,20 @@ SAMPLED = [
         WeftValueError,
         ("'nearest'",),
     ),
-    BadCall("cluster.vq.vq", lambda: vq(M, V), ShapeError, ("code_book",)),
-    BadCall("cluster.vq.vq", lambda: vq(Z, Z), DTypeError, ("real numbers",)),
-    BadCall("integrate.trapezoid", lambda: integrate.trapezoid(V, V[:2]), ShapeError, ("x of 4",)),
     BadCall("integrate.trapezoid", lambda: integrate.trapezoid(V, axis=1), AxisError, ("1",)),
     BadCall("integrate.trapezoid", lambda: integrate.trapezoid(2.0), ShapeError, ("y: ",)),
+    BadCall(
+        "ndimage.map_coordinates",
+        lambda: ndimage.map_coordinates(V, [Z], 1),
+        DTypeError,
+        ("coordinates[0]", "real"),
+    ),
+    BadCall("cluster.vq.vq", lambda: vq(Z, Z), DTypeError, ("real numbers",)),
 ]
 
 MINIMA = [
     BadCall("optimize.minimize", bfgs(method="CG"), WeftValueError, ("'CG'", "'BFGS'")),
-    BadCall("optimize.minimize", bfgs(fun=3), WeftTypeError, ("fun=3",)),
-    BadCall("optimize.minimize", bfgs(fun=lambda x: x), ShapeError, ("f32[4]", "a number")),
-    BadCall("optimize.minimize", bfgs(x0=M), ShapeError, ("x0: f32[4,4]",)),
     BadCall("optimize.minimize", bfgs(x0=Z), DTypeError, ("real numbers",)),
-    BadCall("optimize.minimize", bfgs(args=3.0), WeftTypeError, ("args=3.0", "tuple")),
-    BadCall(
-        "optimize.minimize", bfgs(options={"disp": True}), WeftValueError, ("'disp'", "'gtol'")
-    ),
-    BadCall("optimize.minimize", bfgs(options=3), WeftTypeError, ("options=3",)),
     BadCall("optimize.minimize", bfgs(options={"norm": "l2"}), WeftValueError, ("norm='l2'",)),
     BadCall("optimize.minimize", bfgs(tol=V), ShapeError, ("tol",)),
 ]
@@ -237,25 +131,15 @@ ROTATIONS = [
     BadCall("Rotation.from_rotvec", lambda: Rotation.from_rotvec(V), ShapeError, ("(3,)",)),
     BadCall("Rotation.from_matrix", lambda: Rotation.from_matrix(M), ShapeError, ("(3, 3)",)),
     BadCall(
-        "Rotation.from_euler", lambda: Rotation.from_euler("xX", V[:2]), WeftValueError, ("'xX'",)
-    ),
-    BadCall(
         "Rotation.from_euler",
         lambda: Rotation.from_euler("xxy", V[:3]),
         WeftValueError,
         ("differ",),
     ),
-    BadCall(
-        "Rotation.from_euler", lambda: Rotation.from_euler("xyz", V), ShapeError, ("3 angles",)
-    ),
     BadCall("Rotation.as_euler", lambda: ONE.as_euler("xy"), WeftValueError, ("three letters",)),
     BadCall("Rotation.apply", lambda: ROW.apply(np.ones((2, 3))), ShapeError, ("(3,)", "(2,)")),
-    BadCall("Rotation.__getitem__", lambda: ONE[0], WeftTypeError, ("row",)),
-    BadCall("Rotation.__len__", lambda: len(ONE), WeftTypeError, ("row",)),
-    BadCall("Rotation.__mul__", lambda: ONE * V, WeftTypeError, ("ndarray", "apply")),
     BadCall("Rotation.mean", lambda: ROW.mean(V), ShapeError, ("(3,)",)),
     BadCall("Slerp.init", lambda: Slerp.init(V, ROW), ShapeError, ("times",)),
-    BadCall("Slerp.init", lambda: Slerp.init(V, V), WeftTypeError, ("Rotation",)),
 ]
 
 CALLS = [*SPARSE, *SIGNAL, *SAMPLED, *MINIMA, *ROTATIONS]

@@ -25,28 +25,11 @@ SCIPY_CALLS = scipy_calls()
 CALLS = [*valid_calls(), *SCIPY_CALLS]
 
 DELIBERATE = (WeftError, TypeError, ValueError, NotImplementedError, OverflowError)
-AXES = frozenset("axis axes axis1 axis2 source destination axisa axisb axisc spatial_dims".split())
-SEVERAL = {"axes", "spatial_dims"}
-# NumPy moves along an axis once for each time that it is named.
-REPEATED = {"roll", "apply_over_axes"}
-# Advice that is not read; and what may be a flag, a name or a number.
+# Advice that is not read; and what may be a flag or a name.
 NO_FLAGS = frozenset(
-    "overwrite_a overwrite_b overwrite_c check_finite overwrite_data turbo debug "
-    "optimize cov detrend unroll".split()
+    "overwrite_a overwrite_b overwrite_c check_finite overwrite_data turbo debug detrend".split()
 )
 OPTIONAL = {("csd", "y")}  # x again, where it is None
-LENGTHS = frozenset("size length total_repeat_length num_classes num_segments minlength".split())
-NOT_READ = frozenset("out order kind overwrite_input".split())
-NUMBERS = frozenset(
-    "n num k s N M deg ddof decimals bins range shape size fill_value weights left right period "
-    "maxiter restart order cval fs nperseg noverlap nfft max_squarings n_max d loc scale stddev "
-    "lower upper".split()
-)
-CHOICES = frozenset(
-    "mode method norm precision where initial device out_sharding optimize kind output scaling "
-    "window average trans assume_a boundary detrend solve_method nan_policy side type select "
-    "lapack_driver bw_method seq distribution".split()
-)
 
 EVERY = pytest.mark.parametrize(
     "call", CALLS, ids=[f"{c.module.removeprefix('weft.')}.{c.name}" for c in CALLS]
@@ -63,6 +46,9 @@ PROMOTING = pytest.mark.parametrize(
 )
 
 
+FLAGS = ("no", 0.5, np.zeros(3))
+
+
 class AnObject:
     """Of a class that nothing knows."""
 
@@ -70,6 +56,17 @@ class AnObject:
         return "an object"
 
 
+# What parameters refuse, by their names.
+WRONG = dict.fromkeys(
+    "device out_sharding precision shape N M k fill_value n num mode where lower upper n_max d "
+    "method maxiter restart solve_method scale distribution stddev bw_method weights seq".split(),
+    ("zz", AnObject()),
+) | {
+    "axis": (99, -99, 0.5, "x"),
+    "dtype": ("f99", object, 3),
+    "size": ("zz", AnObject(), -1),
+    "out": ("zz",),
+}
 STRINGS = np.array(["a", "b"])
 OBJECTS = np.array([None, 1])
 KEYS = weft.random.split(KEY, 4)
@@ -113,10 +110,6 @@ def with_named(call, name, value):
     if name in names and parameter.kind != parameter.VAR_POSITIONAL:
         return with_positional(call, names.index(name), value), call.kwargs
     return list(call.args), {**call.kwargs, name: value}
-
-
-def parameters(call, wanted):
-    return [name for name in call.signature.parameters if name in wanted]
 
 
 def is_flag(parameter):
@@ -186,40 +179,29 @@ def test_random_keys_and_narrow_numbers_are_taken_or_refused(call):
     report(problems)
 
 
-@EVERY
-def test_axes_out_of_range_are_refused(call):
-    ndim = max((x.ndim for x in call.args if isinstance(x, np.ndarray)), default=1) + call.new_axis
-    if call.name in ("concat", "concatenate", "stack", "block"):
-        ndim = call.args[0][0].ndim + call.new_axis
-    repeated = [] if call.name in REPEATED else [(0, 0)]
-    wrong = {}
-    for name in parameters(call, AXES):
-        outside = [(ndim,), (-ndim - 1,)] if name in SEVERAL else [ndim, -ndim - 1]
-        wrong[name] = [*outside, 0.5, "x", *repeated]
-    check_refused(call, wrong)
+def wrong_values(call):
+    """The parameters that no kind checks, and what they refuse."""
+    kinds = getattr(call.function, "kinds", {})
+    return {
+        parameter.name: FLAGS if is_flag(parameter) else WRONG[parameter.name]
+        for parameter in call.signature.parameters.values()
+        if not (parameter.name in kinds and kinds[parameter.name].wrong)
+        and (is_flag(parameter) or parameter.name in WRONG)
+    }
 
 
 @EVERY
-def test_wrong_dtypes_are_refused(call):
-    names = parameters(call, {"dtype", "preferred_element_type"})
-    check_refused(call, dict.fromkeys(names, ("f99", object, 3)))
-
-
-@EVERY
-def test_wrong_numbers_and_choices_are_refused(call):
-    found = call.signature.parameters
-    names = [n for n in parameters(call, NUMBERS | CHOICES | NOT_READ) if not is_flag(found[n])]
-    wrong = {name: ("zz",) if name in NOT_READ else ("zz", AnObject()) for name in names}
+def test_wrong_values_are_refused(call):
+    """Of parameters that no kind checks; `tests/kinds` has the others."""
     # What fills a result is read only where its size is given.
-    check_refused(call, wrong, {"fill_value": {"size": 3}} if "size" in found else {})
+    fills = {"fill_value": {"size": 3}} if "size" in call.signature.parameters else {}
+    check_refused(call, wrong_values(call), fills)
 
 
 @EVERY
-def test_flags_are_true_or_false(call):
-    flags = [p for p in call.signature.parameters.values() if is_flag(p)]
-    check_refused(call, {p.name: ("no", 0.5, np.zeros(3)) for p in flags})
-    for flag in flags:
-        # What NumPy takes for a flag is one: the result is that of the flag itself.
+def test_what_numpy_takes_for_a_flag_is_one(call):
+    """The result is that of the flag itself."""
+    for flag in filter(is_flag, call.signature.parameters.values()):
         for value in (np.bool_(flag.default), int(flag.default)):
             args, kwargs = with_named(call, flag.name, flag.default)
             if refused(call, args, kwargs, "", must=True) is not None:
@@ -236,11 +218,6 @@ def test_flags_are_read_also_where_a_program_is_kept(call):
         refused(call, call.args, call.kwargs, "", must=False)
     flags = [p.name for p in call.signature.parameters.values() if is_flag(p)]
     check_refused(call, dict.fromkeys(flags, ("no",)))
-
-
-@EVERY
-def test_lengths_are_not_negative(call):
-    check_refused(call, dict.fromkeys(parameters(call, LENGTHS), (-1,)))
 
 
 @EVERY

@@ -1,4 +1,7 @@
-"""Every fix that an error suggests is applied: the program that follows it runs and is right."""
+"""Every fix that an error suggests is applied: the program that follows it runs and is right.
+
+Those of arguments that their kinds refuse are applied in `tests/kinds`.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,19 @@ import pytest
 from fixes import NOT_REACHED
 from source_files import ROOT, parse, python_files
 from weft import tree
-from weft.errors import Fix
+from weft.errors import Fix, WeftError
+from wrong_arguments import suggested_values, wrong_calls
 
 FOLDER = ROOT / "tests" / "fixes"
+
+
+def texts_of(row):
+    """What the fix of a row says."""
+    return [row.says] if isinstance(row.says, str) else row.says
+
+
 ROWS = [
-    pytest.param(row, id=f"{path.stem}-{number}-{row.says}")
+    pytest.param(row, id=f"{path.stem}-{number}-{texts_of(row)[0]}")
     for path in sorted(FOLDER.glob("[a-z]*.py"))
     for number, row in enumerate(importlib.import_module(f"fixes.{path.stem}").FIXES)
 ]
@@ -31,13 +42,15 @@ def fix_of(row):
         return next(one.message.fix for one in warned if issubclass(one.category, row.error))
     with pytest.raises(row.error) as caught:
         row.wrong()
-    return caught.value.fix
+    error = caught.value
+    assert error.operation is not None or error.got is not None
+    return error.fix
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_the_fix_works(row):
     fix = fix_of(row)
-    assert isinstance(fix, Fix) and row.says in fix.text, fix
+    assert isinstance(fix, Fix) and all(text in fix.text for text in texts_of(row)), fix
     found = row.fixed(fix)
     if callable(row.value):
         assert row.value(found), found
@@ -90,21 +103,30 @@ def missing(reached):
 
 
 def reached_places(rows, monkeypatch):
-    """(file, line) of every place that makes a fix while wrong programs run."""
-    reached = set()
+    """(file, line) of every place whose fix is applied: by a row, or where a kind refuses an
+    argument and the text says what to pass instead, by the tests of the kinds."""
+    made = []
     original = Fix.__init__
 
     def recording(self, *args, **kwargs):
         frame = sys._getframe(1)
         path = pathlib.Path(frame.f_code.co_filename)
         if path.is_relative_to(ROOT):
-            reached.add((str(path.relative_to(ROOT)), frame.f_lineno))
+            made.append((str(path.relative_to(ROOT)), frame.f_lineno))
         original(self, *args, **kwargs)
 
     before = made_when_loaded()
     monkeypatch.setattr(Fix, "__init__", recording)
     raised = [fix_of(row) for row in rows]
-    return reached | {before[id(fix)] for fix in raised if id(fix) in before}
+    reached = {*made, *(before[id(fix)] for fix in raised if id(fix) in before)}
+    for call in wrong_calls():
+        made.clear()
+        with pytest.raises((WeftError, OverflowError)) as caught:
+            call.run(call.value)
+        fix = getattr(caught.value, "fix", None)
+        if fix is not None and suggested_values(fix, call.parameter, call.value):
+            reached |= {*made, before.get(id(fix))}
+    return reached
 
 
 def test_every_fix_of_the_package_is_applied(monkeypatch):

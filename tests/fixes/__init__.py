@@ -55,14 +55,15 @@ NOT_REACHED: dict[str, str] = {
 
 @dataclasses.dataclass(frozen=True)
 class Fixed:
-    """`wrong()` raises `error` (or warns, where it is a warning) with a fix whose text has `says`.
+    """`wrong()` raises `error` (or warns, where it is a warning) with a fix whose text has `says`:
+    one part of it, or a list of those that suggest several changes.
 
     `fixed(fix)` is the program with that fix, written as its text says; it gives `value`: arrays
     or a tree of them, compared to float32's precision, or a function that says whether a result is
     right.
     """
 
-    says: str
+    says: str | list[str]
     wrong: Callable[[], Any]
     fixed: Callable[[Fix], Any]
     value: Any

@@ -77,26 +77,23 @@ PLACED = [
         error=WeftValueError,
     ),
     Fixed(
-        "pass weft.devices()[0]",
-        wrong=lambda: weft.make_array_from_callback((4,), None, lambda index: FOUR[index]),
-        fixed=lambda fix: weft.make_array_from_callback(
-            (4,), weft.devices()[0], lambda index: FOUR[index]
-        ),
-        value=FOUR,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "or weft.NamedSharding(mesh, weft.P()) for copies on all devices of a mesh",
+        [
+            "pass weft.devices()[0]",
+            "or weft.NamedSharding(mesh, weft.P()) for copies on all devices of a mesh",
+        ],
         wrong=lambda: weft.make_array_from_callback((4,), None, lambda index: FOUR[index]),
         fixed=lambda fix: [
-            shard.data
-            for shard in weft.make_array_from_callback(
-                (4,),
-                weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P()),
-                lambda index: FOUR[index],
-            ).addressable_shards
+            weft.make_array_from_callback((4,), weft.devices()[0], lambda index: FOUR[index]),
+            [
+                shard.data
+                for shard in weft.make_array_from_callback(
+                    (4,),
+                    weft.NamedSharding(weft.make_mesh((2,), ("i",)), weft.P()),
+                    lambda index: FOUR[index],
+                ).addressable_shards
+            ],
         ],
-        value=[FOUR, FOUR],
+        value=[FOUR, [FOUR, FOUR]],
         error=WeftTypeError,
     ),
     Fixed(
@@ -161,17 +158,13 @@ MESHES = [
         error=WeftValueError,
     ),
     Fixed(
-        "pass 4 devices",
+        ["pass 4 devices", "or use axis_shapes=(3,)"],
         wrong=lambda: weft.make_mesh((4,), ("i",), devices=DEVICES[:3]),
-        fixed=lambda fix: np.array(weft.make_mesh((4,), ("i",), devices=DEVICES[:4]).devices.size),
-        value=4,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or use axis_shapes=(3,)",
-        wrong=lambda: weft.make_mesh((4,), ("i",), devices=DEVICES[:3]),
-        fixed=lambda fix: np.array(weft.make_mesh((3,), ("i",), devices=DEVICES[:3]).devices.size),
-        value=3,
+        fixed=lambda fix: [
+            np.array(weft.make_mesh((4,), ("i",), devices=DEVICES[:4]).devices.size),
+            np.array(weft.make_mesh((3,), ("i",), devices=DEVICES[:3]).devices.size),
+        ],
+        value=[4, 3],
         error=WeftValueError,
     ),
     Fixed(
@@ -209,22 +202,18 @@ PMAP = [
         error=WeftTypeError,
     ),
     Fixed(
-        "use weft.vmap inside",
+        ["use weft.vmap inside", "or one weft.shard_map over a mesh with both axes"],
         wrong=lambda: mapped(lambda row: weft.pmap(jnp.sin)(row), FOUR.reshape(2, 2)),
-        fixed=lambda fix: mapped(lambda row: weft.vmap(jnp.sin)(row), FOUR.reshape(2, 2)),
-        value=np.sin(FOUR).reshape(2, 2),
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or one weft.shard_map over a mesh with both axes",
-        wrong=lambda: mapped(lambda row: weft.pmap(jnp.sin)(row), FOUR.reshape(2, 2)),
-        fixed=lambda fix: weft.shard_map(
-            jnp.sin,
-            mesh=weft.make_mesh((2, 2), ("i", "j")),
-            in_specs=P("i", "j"),
-            out_specs=P("i", "j"),
-        )(FOUR.reshape(2, 2)),
-        value=np.sin(FOUR).reshape(2, 2),
+        fixed=lambda fix: [
+            mapped(lambda row: weft.vmap(jnp.sin)(row), FOUR.reshape(2, 2)),
+            weft.shard_map(
+                jnp.sin,
+                mesh=weft.make_mesh((2, 2), ("i", "j")),
+                in_specs=P("i", "j"),
+                out_specs=P("i", "j"),
+            )(FOUR.reshape(2, 2)),
+        ],
+        value=[np.sin(FOUR).reshape(2, 2)] * 2,
         error=WeftValueError,
     ),
     Fixed(
@@ -242,17 +231,13 @@ PMAP = [
         error=AxisError,
     ),
     Fixed(
-        "or reduce it with lax.psum",
+        ["or reduce it with lax.psum", "or lax.pmean over axis_name"],
         wrong=lambda: mapped(lambda x: 2 * x, out_axes=None),
-        fixed=lambda fix: mapped(lambda x: lax.psum(2 * x, "i"), out_axes=None),
-        value=12.0,
-        error=AxisError,
-    ),
-    Fixed(
-        "or lax.pmean over axis_name",
-        wrong=lambda: mapped(lambda x: 2 * x, out_axes=None),
-        fixed=lambda fix: mapped(lambda x: lax.pmean(2 * x, "i"), out_axes=None),
-        value=3.0,
+        fixed=lambda fix: [
+            mapped(lambda x: lax.psum(2 * x, "i"), out_axes=None),
+            mapped(lambda x: lax.pmean(2 * x, "i"), out_axes=None),
+        ],
+        value=[12.0, 3.0],
         error=AxisError,
     ),
     Fixed(

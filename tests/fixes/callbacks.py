@@ -70,17 +70,13 @@ def over(function, x, **options):
 
 FIXES = [
     Fixed(
-        "return the structure of result_shape_dtypes",
+        ["return the structure of result_shape_dtypes", "or change that"],
         wrong=lambda: called(lambda x: (square(x),)),
-        fixed=lambda fix: called(lambda x: square(x)),
-        value=THREE**2,
-        error=TreeError,
-    ),
-    Fixed(
-        "or change that",
-        wrong=lambda: called(lambda x: (square(x),)),
-        fixed=lambda fix: called(lambda x: (square(x),), promised=(THREE,)),
-        value=(THREE**2,),
+        fixed=lambda fix: [
+            called(lambda x: square(x)),
+            called(lambda x: (square(x),), promised=(THREE,)),
+        ],
+        value=[THREE**2, (THREE**2,)],
         error=TreeError,
     ),
     Fixed(
@@ -112,17 +108,16 @@ FIXES = [
         error=WeftValueError,
     ),
     Fixed(
-        "pass vmap_method='sequential' to pure_callback",
+        [
+            "pass vmap_method='sequential' to pure_callback",
+            "or 'expand_dims' where the callback takes arrays with a leading axis",
+        ],
         wrong=lambda: weft.vmap(squared)(THREE),
-        fixed=lambda fix: weft.vmap(functools.partial(squared, vmap_method="sequential"))(THREE),
-        value=THREE**2,
-        error=WeftNotImplementedError,
-    ),
-    Fixed(
-        "or 'expand_dims' where the callback takes arrays with a leading axis",
-        wrong=lambda: weft.vmap(squared)(THREE),
-        fixed=lambda fix: weft.vmap(functools.partial(squared, vmap_method="expand_dims"))(THREE),
-        value=THREE**2,
+        fixed=lambda fix: [
+            weft.vmap(functools.partial(squared, vmap_method="sequential"))(THREE),
+            weft.vmap(functools.partial(squared, vmap_method="expand_dims"))(THREE),
+        ],
+        value=[THREE**2] * 2,
         error=WeftNotImplementedError,
     ),
     Fixed(
@@ -149,17 +144,13 @@ FIXES = [
         error=WeftTypeError,
     ),
     Fixed(
-        "give the function that calls it a derivative of its own with weft.custom_jvp",
+        [
+            "give the function that calls it a derivative of its own with weft.custom_jvp",
+            "or weft.custom_vjp",
+        ],
         wrong=lambda: weft.grad(squared)(3.0),
-        fixed=lambda fix: weft.grad(with_jvp)(3.0),
-        value=6.0,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or weft.custom_vjp",
-        wrong=lambda: weft.grad(squared)(3.0),
-        fixed=lambda fix: weft.grad(with_vjp)(3.0),
-        value=6.0,
+        fixed=lambda fix: [weft.grad(with_jvp)(3.0), weft.grad(with_vjp)(3.0)],
+        value=[6.0] * 2,
         error=WeftValueError,
     ),
     Fixed(

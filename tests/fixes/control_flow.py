@@ -80,24 +80,14 @@ def ended(x, _):
 
 BRANCHES = [
     Fixed(
-        "reduce it with .any()",
+        ["reduce it with .any()", "or .all()", "or use weft.numpy.where"],
         wrong=lambda: lax.cond(BOTH, up, down, 1.0),
-        fixed=lambda fix: lax.cond(BOTH.any(), up, down, 1.0),
-        value=2.0,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "or .all()",
-        wrong=lambda: lax.cond(BOTH, up, down, 1.0),
-        fixed=lambda fix: lax.cond(BOTH.all(), up, down, 1.0),
-        value=0.0,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "or use weft.numpy.where",
-        wrong=lambda: lax.cond(BOTH, up, down, 1.0),
-        fixed=lambda fix: weft.numpy.where(BOTH, up(1.0), down(1.0)),
-        value=np.array([2.0, 0.0]),
+        fixed=lambda fix: [
+            lax.cond(BOTH.any(), up, down, 1.0),
+            lax.cond(BOTH.all(), up, down, 1.0),
+            weft.numpy.where(BOTH, up(1.0), down(1.0)),
+        ],
+        value=[2.0, 0.0, np.array([2.0, 0.0])],
         error=WeftTypeError,
     ),
     Fixed(
@@ -190,35 +180,27 @@ SCANS = [
         error=WeftValueError,
     ),
     Fixed(
-        "cut",
+        ["cut", "or pad the arrays to one leading length"],
         wrong=lambda: lax.scan(lambda c, x: (c + x["a"] * x["b"], None), 0.0, PAIR),
-        fixed=lambda fix: lax.scan(
-            lambda c, x: (c + x["a"] * x["b"], None), 0.0, PAIR | {"a": THREE[:2]}
-        )[0],
-        value=50.0,
+        fixed=lambda fix: [
+            lax.scan(lambda c, x: (c + x["a"] * x["b"], None), 0.0, PAIR | {"a": THREE[:2]})[0],
+            lax.scan(
+                lambda c, x: (c + x["a"] * x["b"], None),
+                0.0,
+                PAIR | {"b": jnp.pad(PAIR["b"], (0, 1))},
+            )[0],
+        ],
+        value=[50.0] * 2,
         error=ShapeError,
     ),
     Fixed(
-        "or pad the arrays to one leading length",
-        wrong=lambda: lax.scan(lambda c, x: (c + x["a"] * x["b"], None), 0.0, PAIR),
-        fixed=lambda fix: lax.scan(
-            lambda c, x: (c + x["a"] * x["b"], None), 0.0, PAIR | {"b": jnp.pad(PAIR["b"], (0, 1))}
-        )[0],
-        value=50.0,
-        error=ShapeError,
-    ),
-    Fixed(
-        "leave length out",
+        ["leave length out", "or cut the arrays to 2"],
         wrong=lambda: lax.scan(total, 0.0, THREE, length=2),
-        fixed=lambda fix: lax.scan(total, 0.0, THREE)[0],
-        value=6.0,
-        error=ShapeError,
-    ),
-    Fixed(
-        "or cut the arrays to 2",
-        wrong=lambda: lax.scan(total, 0.0, THREE, length=2),
-        fixed=lambda fix: lax.scan(total, 0.0, THREE[:2], length=2)[0],
-        value=3.0,
+        fixed=lambda fix: [
+            lax.scan(total, 0.0, THREE)[0],
+            lax.scan(total, 0.0, THREE[:2], length=2)[0],
+        ],
+        value=[6.0, 3.0],
         error=ShapeError,
     ),
     Fixed(
@@ -252,49 +234,36 @@ CARRIES = [
         error=TreeError,
     ),
     Fixed(
-        "start with dtype f32",
+        ["start with dtype f32", "or convert what the body returns to i32"],
         wrong=lambda: lax.scan(total, jnp.int32(0), THREE),
-        fixed=lambda fix: lax.scan(total, jnp.int32(0).astype(fix.data["dtype"]), THREE)[0],
-        value=6.0,
+        fixed=lambda fix: [
+            lax.scan(total, jnp.int32(0).astype(fix.data["dtype"]), THREE)[0],
+            lax.scan(lambda carry, x: ((carry + x).astype("int32"), None), jnp.int32(0), THREE)[0],
+        ],
+        value=[6.0, 6],
         error=WeftTypeError,
     ),
     Fixed(
-        "or convert what the body returns to i32",
-        wrong=lambda: lax.scan(total, jnp.int32(0), THREE),
-        fixed=lambda fix: lax.scan(
-            lambda carry, x: ((carry + x).astype("int32"), None), jnp.int32(0), THREE
-        )[0],
-        value=6,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "start with an array of shape (3,)",
+        ["start with an array of shape (3,)", "or return an array of shape () from the body"],
         wrong=lambda: lax.scan(lambda c, x: (c + THREE * x, None), 0.0, THREE),
-        fixed=lambda fix: lax.scan(
-            lambda c, x: (c + THREE * x, None), jnp.zeros(fix.data["shape"]), THREE
-        )[0],
-        value=np.array([6.0, 12.0, 18.0]),
+        fixed=lambda fix: [
+            lax.scan(lambda c, x: (c + THREE * x, None), jnp.zeros(fix.data["shape"]), THREE)[0],
+            lax.scan(lambda c, x: (c + (THREE * x).sum(), None), 0.0, THREE)[0],
+        ],
+        value=[np.array([6.0, 12.0, 18.0]), 36.0],
         error=WeftTypeError,
     ),
     Fixed(
-        "or return an array of shape () from the body",
-        wrong=lambda: lax.scan(lambda c, x: (c + THREE * x, None), 0.0, THREE),
-        fixed=lambda fix: lax.scan(lambda c, x: (c + (THREE * x).sum(), None), 0.0, THREE)[0],
-        value=36.0,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "start with one of the final length and write into it with .at[i].set",
+        [
+            "start with one of the final length and write into it with .at[i].set",
+            "or return what is added as the result of each step",
+        ],
         wrong=lambda: lax.scan(appended, jnp.zeros(1), None, length=2),
-        fixed=lambda fix: lax.scan(written, jnp.zeros(3), jnp.arange(1, 3))[0],
-        value=np.array([0.0, 1.0, 2.0]),
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "or return what is added as the result of each step",
-        wrong=lambda: lax.scan(appended, jnp.zeros(1), None, length=2),
-        fixed=lambda fix: lax.scan(ended, 0.0, None, length=2)[1],
-        value=np.array([1.0, 2.0]),
+        fixed=lambda fix: [
+            lax.scan(written, jnp.zeros(3), jnp.arange(1, 3))[0],
+            lax.scan(ended, 0.0, None, length=2)[1],
+        ],
+        value=[np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0])],
         error=WeftTypeError,
     ),
     Fixed(
@@ -314,17 +283,13 @@ WHILE = [
         error=WeftTypeError,
     ),
     Fixed(
-        "and reduce an array with .any()",
+        ["and reduce an array with .any()", "or .all()"],
         wrong=lambda: doubled_below(np.float32([3, 5]))(lambda x, n: x < n),
-        fixed=lambda fix: doubled_below(np.float32([3, 5]))(lambda x, n: (x < n).any()),
-        value=8.0,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "or .all()",
-        wrong=lambda: doubled_below(np.float32([3, 5]))(lambda x, n: x < n),
-        fixed=lambda fix: doubled_below(np.float32([3, 5]))(lambda x, n: (x < n).all()),
-        value=4.0,
+        fixed=lambda fix: [
+            doubled_below(np.float32([3, 5]))(lambda x, n: (x < n).any()),
+            doubled_below(np.float32([3, 5]))(lambda x, n: (x < n).all()),
+        ],
+        value=[8.0, 4.0],
         error=WeftTypeError,
     ),
     Fixed(
@@ -342,19 +307,15 @@ WHILE = [
         error=WeftTypeError,
     ),
     Fixed(
-        "leave unroll out",
+        ["leave unroll out", "or make the bounds static arguments"],
         wrong=lambda: weft.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0, unroll=2))(4),
-        fixed=lambda fix: weft.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0))(4),
-        value=6,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or make the bounds static arguments",
-        wrong=lambda: weft.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0, unroll=2))(4),
-        fixed=lambda fix: weft.jit(
-            lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0, unroll=2), static_argnums=0
-        )(4),
-        value=6,
+        fixed=lambda fix: [
+            weft.jit(lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0))(4),
+            weft.jit(
+                lambda n: lax.fori_loop(0, n, lambda i, x: x + i, 0, unroll=2), static_argnums=0
+            )(4),
+        ],
+        value=[6] * 2,
         error=WeftValueError,
     ),
     Fixed(
@@ -367,19 +328,15 @@ WHILE = [
         error=WeftTypeError,
     ),
     Fixed(
-        "take one number (bound.max())",
+        ["take one number (bound.max())", "or map over the bounds with weft.vmap"],
         wrong=lambda: lax.fori_loop(0, jnp.array([2, 4]), lambda i, x: x + i, 0),
-        fixed=lambda fix: lax.fori_loop(0, jnp.array([2, 4]).max(), lambda i, x: x + i, 0),
-        value=6,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "or map over the bounds with weft.vmap",
-        wrong=lambda: lax.fori_loop(0, jnp.array([2, 4]), lambda i, x: x + i, 0),
-        fixed=lambda fix: weft.vmap(lambda bound: lax.fori_loop(0, bound, lambda i, x: x + i, 0))(
-            jnp.array([2, 4])
-        ),
-        value=np.array([1, 6]),
+        fixed=lambda fix: [
+            lax.fori_loop(0, jnp.array([2, 4]).max(), lambda i, x: x + i, 0),
+            weft.vmap(lambda bound: lax.fori_loop(0, bound, lambda i, x: x + i, 0))(
+                jnp.array([2, 4])
+            ),
+        ],
+        value=[6, np.array([1, 6])],
         error=WeftTypeError,
     ),
     Fixed(
@@ -390,40 +347,24 @@ WHILE = [
         error=WeftValueError,
     ),
     Fixed(
-        "use weft.lax.fori_loop with Python integers as bounds",
+        [
+            "use weft.lax.fori_loop with Python integers as bounds",
+            "or weft.lax.scan",
+            "or differentiate forwards (weft.jvp",
+            "weft.jacfwd)",
+            "or give the loop a derivative of its own (weft.custom_vjp",
+        ],
         wrong=lambda: weft.jit(weft.grad(power))(2.0, 3),
-        fixed=lambda fix: weft.grad(lambda x: power(x, 3))(2.0),
-        value=12.0,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or weft.lax.scan",
-        wrong=lambda: weft.jit(weft.grad(power))(2.0, 3),
-        fixed=lambda fix: weft.jit(
-            weft.grad(lambda x: weft.lax.scan(lambda y, _: (y * x, None), 1.0, length=3)[0])
-        )(2.0),
-        value=12.0,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or differentiate forwards (weft.jvp",
-        wrong=lambda: weft.jit(weft.grad(power))(2.0, 3),
-        fixed=lambda fix: weft.jit(lambda n: weft.jvp(lambda x: power(x, n), (2.0,), (1.0,))[1])(3),
-        value=12.0,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "weft.jacfwd)",
-        wrong=lambda: weft.jit(weft.grad(power))(2.0, 3),
-        fixed=lambda fix: weft.jit(weft.jacfwd(power))(2.0, 3),
-        value=12.0,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or give the loop a derivative of its own (weft.custom_vjp",
-        wrong=lambda: weft.jit(weft.grad(power))(2.0, 3),
-        fixed=lambda fix: weft.jit(weft.grad(own_power))(2.0, 3),
-        value=12.0,
+        fixed=lambda fix: [
+            weft.grad(lambda x: power(x, 3))(2.0),
+            weft.jit(
+                weft.grad(lambda x: weft.lax.scan(lambda y, _: (y * x, None), 1.0, length=3)[0])
+            )(2.0),
+            weft.jit(lambda n: weft.jvp(lambda x: power(x, n), (2.0,), (1.0,))[1])(3),
+            weft.jit(weft.jacfwd(power))(2.0, 3),
+            weft.jit(weft.grad(own_power))(2.0, 3),
+        ],
+        value=[12.0] * 5,
         error=WeftValueError,
     ),
     Fixed(
@@ -445,24 +386,14 @@ WHILE = [
         error=WeftValueError,
     ),
     Fixed(
-        "differentiate with weft.jvp",
+        ["differentiate with weft.jvp", "use weft.lax.scan", "or take the io_callback out"],
         wrong=lambda: weft.linearize(told, 1.0),
-        fixed=lambda fix: weft.jvp(told, (1.0,), (1.0,))[1],
-        value=128.0,
-        error=WeftNotImplementedError,
-    ),
-    Fixed(
-        "use weft.lax.scan",
-        wrong=lambda: weft.linearize(told, 1.0),
-        fixed=lambda fix: weft.linearize(told_often, 1.0)[1](1.0),
-        value=8.0,
-        error=WeftNotImplementedError,
-    ),
-    Fixed(
-        "or take the io_callback out",
-        wrong=lambda: weft.linearize(told, 1.0),
-        fixed=lambda fix: weft.linearize(lambda x: told(x, act=lambda x: x), 1.0)[1](1.0),
-        value=128.0,
+        fixed=lambda fix: [
+            weft.jvp(told, (1.0,), (1.0,))[1],
+            weft.linearize(told_often, 1.0)[1](1.0),
+            weft.linearize(lambda x: told(x, act=lambda x: x), 1.0)[1](1.0),
+        ],
+        value=[128.0, 8.0, 128.0],
         error=WeftNotImplementedError,
     ),
 ]

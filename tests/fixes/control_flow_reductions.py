@@ -61,17 +61,16 @@ def tree_solution(matvec):
 
 SCANS = [
     Fixed(
-        "cut",
+        ["cut", "or pad the arrays to one length"],
         wrong=lambda: scanned(summed, PAIR),
-        fixed=lambda fix: scanned(summed, PAIR | {"a": THREE[:2]}),
-        value={"a": np.array([1, 3]), "b": np.array([10, 30])},
-        error=ShapeError,
-    ),
-    Fixed(
-        "or pad the arrays to one length",
-        wrong=lambda: scanned(summed, PAIR),
-        fixed=lambda fix: scanned(summed, PAIR | {"b": jnp.pad(PAIR["b"], (0, 1))}),
-        value={"a": np.array([1, 3, 6]), "b": np.array([10, 30, 30])},
+        fixed=lambda fix: [
+            scanned(summed, PAIR | {"a": THREE[:2]}),
+            scanned(summed, PAIR | {"b": jnp.pad(PAIR["b"], (0, 1))}),
+        ],
+        value=[
+            {"a": np.array([1, 3]), "b": np.array([10, 30])},
+            {"a": np.array([1, 3, 6]), "b": np.array([10, 30, 30])},
+        ],
         error=ShapeError,
     ),
     Fixed(
@@ -135,17 +134,10 @@ REDUCTIONS = [
 ]
 SOLVES = [
     Fixed(
-        "return (x, aux)",
+        ["return (x, aux)", "or leave has_aux out"],
         wrong=lambda: solved(has_aux=True),
-        fixed=lambda fix: solved(solve=lambda matvec, b: (b / 2, 7), has_aux=True),
-        value=(HALVED, 7),
-        error=TreeError,
-    ),
-    Fixed(
-        "or leave has_aux out",
-        wrong=lambda: solved(has_aux=True),
-        fixed=lambda fix: solved(),
-        value=HALVED,
+        fixed=lambda fix: [solved(solve=lambda matvec, b: (b / 2, 7), has_aux=True), solved()],
+        value=[(HALVED, 7), HALVED],
         error=TreeError,
     ),
     Fixed(
@@ -170,17 +162,13 @@ SOLVES = [
         error=WeftTypeError,
     ),
     Fixed(
-        "pass transpose_solve=",
+        ["pass transpose_solve=", "or symmetric=True"],
         wrong=lambda: gradient(),
-        fixed=lambda fix: gradient(transpose_solve=lambda vecmat, b: b / 2),
-        value=HALVED,
-        error=WeftNotImplementedError,
-    ),
-    Fixed(
-        "or symmetric=True",
-        wrong=lambda: gradient(),
-        fixed=lambda fix: gradient(symmetric=True),
-        value=HALVED,
+        fixed=lambda fix: [
+            gradient(transpose_solve=lambda vecmat, b: b / 2),
+            gradient(symmetric=True),
+        ],
+        value=[HALVED] * 2,
         error=WeftNotImplementedError,
     ),
     Fixed(

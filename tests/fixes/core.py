@@ -98,24 +98,18 @@ VALUES = [
         error=WeftTypeError,
     ),
     Fixed(
-        "fill the masked elements with x.filled(value), and pass the mask ~x.mask as where=",
+        [
+            "fill the masked elements with x.filled(value), and pass the mask ~x.mask as where=",
+            "or to weft.numpy.where",
+            "x.compressed() leaves them out",
+        ],
         wrong=lambda: jnp.sum(MASKED),
-        fixed=lambda fix: jnp.sum(MASKED.filled(0), where=~MASKED.mask),
-        value=5,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or to weft.numpy.where",
-        wrong=lambda: jnp.sum(MASKED),
-        fixed=lambda fix: jnp.sum(weft.numpy.where(~MASKED.mask, MASKED.filled(9), 0)),
-        value=5,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "x.compressed() leaves them out",
-        wrong=lambda: jnp.sum(MASKED),
-        fixed=lambda fix: jnp.sum(MASKED.compressed()),
-        value=5,
+        fixed=lambda fix: [
+            jnp.sum(MASKED.filled(0), where=~MASKED.mask),
+            jnp.sum(weft.numpy.where(~MASKED.mask, MASKED.filled(9), 0)),
+            jnp.sum(MASKED.compressed()),
+        ],
+        value=[5] * 3,
         error=WeftValueError,
     ),
 ]
@@ -273,23 +267,22 @@ def printed(call):
 
 TRACED = [
     Fixed(
-        "write the branch with weft.lax.cond or weft.numpy.where",
+        [
+            "write the branch with weft.lax.cond or weft.numpy.where",
+            "or make the argument static (jit's static_argnums or static_argnames)",
+        ],
         wrong=lambda: weft.jit(branch)(X, False),
         fixed=lambda fix: [
-            weft.jit(lambda x, flag: lax.cond(flag, lambda x: x, lambda x: -x, x))(X, False),
-            weft.jit(lambda x, flag: weft.numpy.where(flag, x, -x))(X, False),
+            [
+                weft.jit(lambda x, flag: lax.cond(flag, lambda x: x, lambda x: -x, x))(X, False),
+                weft.jit(lambda x, flag: weft.numpy.where(flag, x, -x))(X, False),
+            ],
+            [
+                weft.jit(branch, static_argnums=1)(X, False),
+                weft.jit(branch, static_argnames="flag")(X, flag=False),
+            ],
         ],
-        value=[-X, -X],
-        error=TracerBoolConversionError,
-    ),
-    Fixed(
-        "or make the argument static (jit's static_argnums or static_argnames)",
-        wrong=lambda: weft.jit(branch)(X, False),
-        fixed=lambda fix: [
-            weft.jit(branch, static_argnums=1)(X, False),
-            weft.jit(branch, static_argnames="flag")(X, flag=False),
-        ],
-        value=[-X, -X],
+        value=[[-X, -X]] * 2,
         error=TracerBoolConversionError,
     ),
     Fixed(
@@ -453,22 +446,18 @@ PRIMITIVES = [
         error=WeftTypeError,
     ),
     Fixed(
-        "pickle a function that applies it, or its name",
+        ["pickle a function that applies it, or its name", "a program goes as weft.export"],
         wrong=lambda: pickle.dumps(DOUBLING),
         fixed=lambda fix: [
-            pickle.loads(pickle.dumps(apply_doubling))(X),
-            primitives[pickle.loads(pickle.dumps(primitives["neg"].name))].bind(X),
+            [
+                pickle.loads(pickle.dumps(apply_doubling))(X),
+                primitives[pickle.loads(pickle.dumps(primitives["neg"].name))].bind(X),
+            ],
+            weft.export.deserialize(
+                weft.export.export(weft.jit(lambda x: 2 * x))(X).serialize()
+            ).call(X),
         ],
-        value=[2 * X, -X],
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "a program goes as weft.export",
-        wrong=lambda: pickle.dumps(DOUBLING),
-        fixed=lambda fix: weft.export.deserialize(
-            weft.export.export(weft.jit(lambda x: 2 * x))(X).serialize()
-        ).call(X),
-        value=2 * X,
+        value=[[2 * X, -X], 2 * X],
         error=WeftTypeError,
     ),
     Fixed(

@@ -244,17 +244,16 @@ RULES = [
         error=WeftTypeError,
     ),
     Fixed(
-        "take it out of nondiff_argnums and have the rule handle it",
+        [
+            "take it out of nondiff_argnums and have the rule handle it",
+            "or pass weft.lax.stop_gradient of it",
+        ],
         wrong=lambda: differentiated(lambda x: x),
-        fixed=lambda fix: weft.grad(lambda x: scaled_too()(x, x))(3.0),
-        value=6.0,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "or pass weft.lax.stop_gradient of it",
-        wrong=lambda: differentiated(lambda x: x),
-        fixed=lambda fix: differentiated(weft.lax.stop_gradient),
-        value=3.0,
+        fixed=lambda fix: [
+            weft.grad(lambda x: scaled_too()(x, x))(3.0),
+            differentiated(weft.lax.stop_gradient),
+        ],
+        value=[6.0, 3.0],
         error=WeftTypeError,
     ),
     Fixed(
@@ -385,17 +384,13 @@ BACKWARD = [
         error=WeftTypeError,
     ),
     Fixed(
-        "or differentiate in reverse mode (weft.grad",
+        ["or differentiate in reverse mode (weft.grad", "weft.vjp"],
         wrong=lambda: weft.jvp(clipped_backwards(), (3.0,), (1.0,)),
-        fixed=lambda fix: weft.grad(clipped_backwards())(3.0),
-        value=1.0,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "weft.vjp",
-        wrong=lambda: weft.jvp(clipped_backwards(), (3.0,), (1.0,)),
-        fixed=lambda fix: weft.vjp(clipped_backwards(), 3.0)[1](1.0),
-        value=(1.0,),
+        fixed=lambda fix: [
+            weft.grad(clipped_backwards())(3.0),
+            weft.vjp(clipped_backwards(), 3.0)[1](1.0),
+        ],
+        value=[1.0, (1.0,)],
         error=WeftTypeError,
     ),
     Fixed(

@@ -128,31 +128,23 @@ DECLARATIONS = [
         error=WeftValueError,
     ),
     Fixed(
-        "register one: weft.extend.interpreters.ad.register_jvp(primitive, rule)",
+        [
+            "register one: weft.extend.interpreters.ad.register_jvp(primitive, rule)",
+            "or, where it is linear in these operands, declare linear=(0,)",
+        ],
         wrong=lambda: weft.jvp(doubling(), (3.0,), (1.0,)),
-        fixed=lambda fix: with_jvp(doubling()),
-        value=(6, 2),
+        fixed=lambda fix: [with_jvp(doubling()), weft.jvp(doubling(linear=(0,)), (3.0,), (1.0,))],
+        value=[(6, 2)] * 2,
         error=MissingRuleError,
     ),
     Fixed(
-        "or, where it is linear in these operands, declare linear=(0,)",
-        wrong=lambda: weft.jvp(doubling(), (3.0,), (1.0,)),
-        fixed=lambda fix: weft.jvp(doubling(linear=(0,)), (3.0,), (1.0,)),
-        value=(6, 2),
-        error=MissingRuleError,
-    ),
-    Fixed(
-        "leave type_rule out, and it follows from the body",
+        ["leave type_rule out, and it follows from the body", "or repair one of the two"],
         wrong=lambda: declared(jnp.sum, type_rule=lambda x: x)(X),
-        fixed=lambda fix: declared(jnp.sum)(X),
-        value=6,
-        error=JaxprError,
-    ),
-    Fixed(
-        "or repair one of the two",
-        wrong=lambda: declared(jnp.sum, type_rule=lambda x: x)(X),
-        fixed=lambda fix: declared(jnp.sum, type_rule=lambda x: ArrayType((), x.dtype))(X),
-        value=6,
+        fixed=lambda fix: [
+            declared(jnp.sum)(X),
+            declared(jnp.sum, type_rule=lambda x: ArrayType((), x.dtype))(X),
+        ],
+        value=[6] * 2,
         error=JaxprError,
     ),
 ]
@@ -250,17 +242,13 @@ BODIES = [
         error=LeakedTracerError,
     ),
     Fixed(
-        "let a parameter decide where it ends: p(x, n=n - 1)",
+        ["let a parameter decide where it ends: p(x, n=n - 1)", "or use weft.lax.while_loop"],
         wrong=lambda: ENDLESS(X),
-        fixed=lambda fix: POWERS(X, n=2),
-        value=X**4,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or use weft.lax.while_loop",
-        wrong=lambda: ENDLESS(X),
-        fixed=lambda fix: weft.lax.while_loop(lambda x: x.max() < 80, lambda x: x * x, X),
-        value=X**4,
+        fixed=lambda fix: [
+            POWERS(X, n=2),
+            weft.lax.while_loop(lambda x: x.max() < 80, lambda x: x * x, X),
+        ],
+        value=[X**4] * 2,
         error=WeftValueError,
     ),
     Fixed(

@@ -187,17 +187,10 @@ def closing(y):
 
 STAGES = [
     Fixed(
-        "make the value an argument",
+        ["make the value an argument", "or call lower() outside of the transformation"],
         wrong=lambda: weft.jit(closing)(X),
-        fixed=lambda fix: weft.jit(lambda x, y: x + y).lower(X, X).compile()(X, X),
-        value=2 * X,
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "or call lower() outside of the transformation",
-        wrong=lambda: weft.jit(closing)(X),
-        fixed=lambda fix: closing(X),
-        value=2 * X,
+        fixed=lambda fix: [weft.jit(lambda x, y: x + y).lower(X, X).compile()(X, X), closing(X)],
+        value=[2 * X] * 2,
         error=WeftTypeError,
     ),
     Fixed(
@@ -289,31 +282,23 @@ CALLS = [
         error=WeftValueError,
     ),
     Fixed(
-        "pass weft.device_put(x, Format(Layout(major_to_minor=(1, 0)), x.sharding))",
+        [
+            "pass weft.device_put(x, Format(Layout(major_to_minor=(1, 0)), x.sharding))",
+            "or compile for the layout that the array has, x.format in in_shardings",
+            "or let it be copied at each call, with jit(..., relayout='auto')",
+        ],
         wrong=lambda: jitted(placed((0, 1)), in_shardings=Format(COLUMNS, devices()[0])),
-        fixed=lambda fix: jitted(
-            weft.device_put(
-                placed((0, 1)), Format(Layout(major_to_minor=(1, 0)), placed((0, 1)).sharding)
+        fixed=lambda fix: [
+            jitted(
+                weft.device_put(
+                    placed((0, 1)), Format(Layout(major_to_minor=(1, 0)), placed((0, 1)).sharding)
+                ),
+                in_shardings=Format(COLUMNS, devices()[0]),
             ),
-            in_shardings=Format(COLUMNS, devices()[0]),
-        ),
-        value=2 * A,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or compile for the layout that the array has, x.format in in_shardings",
-        wrong=lambda: jitted(placed((0, 1)), in_shardings=Format(COLUMNS, devices()[0])),
-        fixed=lambda fix: jitted(placed((0, 1)), in_shardings=placed((0, 1)).format),
-        value=2 * A,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or let it be copied at each call, with jit(..., relayout='auto')",
-        wrong=lambda: jitted(placed((0, 1)), in_shardings=Format(COLUMNS, devices()[0])),
-        fixed=lambda fix: jitted(
-            placed((0, 1)), in_shardings=Format(COLUMNS, devices()[0]), relayout="auto"
-        ),
-        value=2 * A,
+            jitted(placed((0, 1)), in_shardings=placed((0, 1)).format),
+            jitted(placed((0, 1)), in_shardings=Format(COLUMNS, devices()[0]), relayout="auto"),
+        ],
+        value=[2 * A] * 3,
         error=WeftValueError,
     ),
     Fixed(
@@ -341,17 +326,13 @@ CALLS = [
         error=WeftValueError,
     ),
     Fixed(
-        "call it with arguments of the types it was traced for",
+        ["call it with arguments of the types it was traced for", "or raise max_traces"],
         wrong=lambda: traced_once(X, X[:2], max_traces=1),
-        fixed=lambda fix: traced_once(X, X + 1, max_traces=1),
-        value=[2 * X, 2 * X + 2],
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or raise max_traces",
-        wrong=lambda: traced_once(X, X[:2], max_traces=1),
-        fixed=lambda fix: traced_once(X, X[:2], max_traces=fix.data["max_traces"]),
-        value=[2 * X, 2 * X[:2]],
+        fixed=lambda fix: [
+            traced_once(X, X + 1, max_traces=1),
+            traced_once(X, X[:2], max_traces=fix.data["max_traces"]),
+        ],
+        value=[[2 * X, 2 * X + 2], [2 * X, 2 * X[:2]]],
         error=WeftValueError,
     ),
     Fixed(
@@ -369,17 +350,13 @@ CALLS = [
         error=KeyReuseError,
     ),
     Fixed(
-        "change the operands before they reach this operation",
+        [
+            "change the operands before they reach this operation",
+            "or allow the value: with weft.debug_nans(False)",
+        ],
         wrong=lambda: root(X - 1),
-        fixed=lambda fix: root(jnp.maximum(X - 1, 0)),
-        value=np.sqrt([0, 0, 1, 2]),
-        error=NonFiniteError,
-    ),
-    Fixed(
-        "or allow the value: with weft.debug_nans(False)",
-        wrong=lambda: root(X - 1),
-        fixed=lambda fix: allowed(X - 1),
-        value=np.array([np.nan, 0, 1, np.sqrt(2)]),
+        fixed=lambda fix: [root(jnp.maximum(X - 1, 0)), allowed(X - 1)],
+        value=[np.sqrt([0, 0, 1, 2]), np.array([np.nan, 0, 1, np.sqrt(2)])],
         error=NonFiniteError,
     ),
 ]

@@ -133,17 +133,16 @@ CALLS = [
         error=WeftTypeError,
     ),
     Fixed(
-        "decorate the function that calls it with weft.custom_vjp or weft.custom_jvp",
+        [
+            "decorate the function that calls it with weft.custom_vjp or weft.custom_jvp",
+            "or pass weft.lax.stop_gradient(x)",
+        ],
         wrong=lambda: slope(doubled),
-        fixed=lambda fix: [slope(with_pullback), slope(with_derivative)],
-        value=[np.full(3, 2)] * 2,
-        error=MissingRuleError,
-    ),
-    Fixed(
-        "or pass weft.lax.stop_gradient(x)",
-        wrong=lambda: slope(doubled),
-        fixed=lambda fix: slope(lambda x: x + doubled(weft.lax.stop_gradient(x))),
-        value=np.ones(3),
+        fixed=lambda fix: [
+            [slope(with_pullback), slope(with_derivative)],
+            slope(lambda x: x + doubled(weft.lax.stop_gradient(x))),
+        ],
+        value=[[np.full(3, 2)] * 2, np.ones(3)],
         error=MissingRuleError,
     ),
     Fixed(

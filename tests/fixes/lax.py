@@ -115,20 +115,6 @@ FIXES = [
         error=ShapeError,
     ),
     Fixed(
-        "convert it first: group_sizes.astype('int32')",
-        wrong=lambda: lax.ragged_dot(ROWS, PARTS, jnp.array([1.0, 2.0])),
-        fixed=lambda fix: lax.ragged_dot(ROWS, PARTS, jnp.array([1.0, 2.0]).astype("int32")),
-        value=np.full((3, 1), 2.0),
-        error=DTypeError,
-    ),
-    Fixed(
-        "pass the groups, and the rows, that are to be computed",
-        wrong=lambda: lax.ragged_dot(ROWS, PARTS, jnp.array([1, 2]), group_offset=jnp.array([1])),
-        fixed=lambda fix: lax.ragged_dot(ROWS[1:], PARTS[1:], jnp.array([1, 2])[1:]),
-        value=np.full((2, 1), 2.0),
-        error=WeftNotImplementedError,
-    ),
-    Fixed(
         "pass a scale whose dimensions divide those of f32[3,2]",
         wrong=lambda: lax.scaled_dot(ROWS, ROWS.T, lhs_scale=jnp.ones((3, 3))),
         fixed=lambda fix: lax.scaled_dot(ROWS, ROWS.T, lhs_scale=jnp.ones((3, 1))),

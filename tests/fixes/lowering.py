@@ -48,20 +48,19 @@ def blocks(sharding):
 
 PLACES = [
     Fixed(
-        "use weft.make_mesh((2,), ('i',)), or trace only",
-        wrong=lambda: doubled(AbstractMesh((2,), ("i",)))(X),
-        fixed=lambda fix: doubled(weft.make_mesh((2,), ("i",)))(X),
-        value=2 * X,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or trace only (weft.make_jaxpr, weft.eval_shape)",
+        [
+            "use weft.make_mesh((2,), ('i',)), or trace only",
+            "or trace only (weft.make_jaxpr, weft.eval_shape)",
+        ],
         wrong=lambda: doubled(AbstractMesh((2,), ("i",)))(X),
         fixed=lambda fix: [
-            weft.eval_shape(doubled(AbstractMesh((2,), ("i",))), X).shape,
-            weft.make_jaxpr(doubled(AbstractMesh((2,), ("i",))))(X).out_avals[0].shape,
+            doubled(weft.make_mesh((2,), ("i",)))(X),
+            [
+                weft.eval_shape(doubled(AbstractMesh((2,), ("i",))), X).shape,
+                weft.make_jaxpr(doubled(AbstractMesh((2,), ("i",))))(X).out_avals[0].shape,
+            ],
         ],
-        value=[(4,), (4,)],
+        value=[2 * X, [(4,), (4,)]],
         error=WeftValueError,
     ),
     Fixed(

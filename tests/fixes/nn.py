@@ -62,27 +62,6 @@ def summed_first():
 
 NN = [
     Fixed(
-        "write, for example, 'sd,df->sf'",
-        wrong=lambda: product("...d,df->...f", gathered="s"),
-        fixed=lambda fix: product(fix.data["spec"], gathered="s"),
-        value=np.full((8, 2), 3.0),
-        error=WeftValueError,
-    ),
-    Fixed(
-        "pass the label of a dimension of the first operand, for example gathered='s'",
-        wrong=lambda: product(gathered="f"),
-        fixed=lambda fix: product(**fix.data),
-        value=np.full((8, 2), 3.0),
-        error=WeftValueError,
-    ),
-    Fixed(
-        "sum over it first, and then over the axis",
-        wrong=lambda: product("sd,df->f", gathered="s"),
-        fixed=lambda fix: summed_first(),
-        value=np.full(2, 12.0),
-        error=WeftValueError,
-    ),
-    Fixed(
         "pass operands that have one length for 'd'",
         wrong=lambda: product(w=MATRIX[:1], gathered="s"),
         fixed=lambda fix: product(w=jnp.repeat(MATRIX[:1], 3, 0), gathered="s"),
@@ -122,13 +101,6 @@ NN = [
         fixed=lambda fix: [nn.celu(Z.real), nn.celu(Z.imag)],
         value=[np.array([1, np.expm1(-1)]), np.array([2, np.expm1(-1)])],
         error=DTypeError,
-    ),
-    Fixed(
-        "pass implementation=None or 'xla'",
-        wrong=lambda: attend(implementation="cudnn"),
-        fixed=lambda fix: attend(),
-        value=MEAN,
-        error=WeftValueError,
     ),
     Fixed(
         "pass query (B, T, N, H) and key, value (B, S, K, H)",
@@ -176,34 +148,6 @@ NN = [
         error=DTypeError,
     ),
     Fixed(
-        "pass mask=mask.astype(bool)",
-        wrong=lambda: attend(mask=jnp.array([[1, 0], [1, 1]])),
-        fixed=lambda fix: attend(mask=jnp.array([[1, 0], [1, 1]]).astype("bool")),
-        value=FIRST,
-        error=DTypeError,
-    ),
-    Fixed(
-        "convert it first: bias.astype('float32')",
-        wrong=lambda: attend(bias=jnp.array([[3, 3], [5, 5]])),
-        fixed=lambda fix: attend(bias=jnp.array([[3, 3], [5, 5]]).astype("float32")),
-        value=MEAN,
-        error=DTypeError,
-    ),
-    Fixed(
-        "convert it first: key_value_seq_lengths.astype('int32')",
-        wrong=lambda: attend(key_value_seq_lengths=X[:1]),
-        fixed=lambda fix: attend(key_value_seq_lengths=X[:1].astype("int32")),
-        value=np.full((1, 2, 1, 2), [1.0, 2.0]),
-        error=DTypeError,
-    ),
-    Fixed(
-        "pass the two numbers, such as local_window_size=(2, 0)",
-        wrong=lambda: attend(local_window_size=(2, 0, 0)),
-        fixed=lambda fix: attend(local_window_size=(2, 0)),
-        value=FIRST,
-        error=WeftValueError,
-    ),
-    Fixed(
         "pass mode='fan_in'",
         wrong=lambda: initializers.variance_scaling(1.0, "fan", "normal"),
         fixed=lambda fix: initializers.variance_scaling(0.0, "fan_in", "normal")(KEY, (2, 3)),
@@ -228,20 +172,6 @@ NN = [
         error=ShapeError,
     ),
     Fixed(
-        "pass where=mask.astype(bool)",
-        wrong=lambda: nn.softmax(X, where=jnp.array([1, 0, 0])),
-        fixed=lambda fix: nn.softmax(X, where=jnp.array([1, 0, 0]).astype(bool)),
-        value=np.array([1, 0, 0]),
-        error=DTypeError,
-    ),
-    Fixed(
-        "use algorithm='stable'",
-        wrong=lambda: nn.standardize(X, algorithm="slow"),
-        fixed=lambda fix: nn.standardize(X, epsilon=0.0, algorithm="stable"),
-        value=np.array([-2, -1, 3]) / np.sqrt(14 / 3),
-        error=WeftValueError,
-    ),
-    Fixed(
         "compare with the index along the axis: x == weft.lax.axis_index('i')",
         wrong=lambda: nn.one_hot(jnp.array([2, 0]), 3, axis="i"),
         fixed=lambda fix: weft.vmap(
@@ -249,6 +179,13 @@ NN = [
         )(jnp.array([2, 0])),
         value=np.array([[0, 0, 1], [1, 0, 0]], bool).T,
         error=WeftTypeError,
+    ),
+    Fixed(
+        "sum over it first, and then over the axis",
+        wrong=lambda: product("sd,df->f", gathered="s"),
+        fixed=lambda fix: summed_first(),
+        value=np.full(2, 12.0),
+        error=WeftValueError,
     ),
 ]
 
@@ -277,17 +214,17 @@ IMAGE = [
         error=ShapeError,
     ),
     Fixed(
-        "take real numbers of it first: scale.real",
-        wrong=lambda: moved(scale=(1 + 0j,)),
-        fixed=lambda fix: moved(scale=jnp.array([1 + 0j]).real),
-        value=SQUARE,
-        error=DTypeError,
-    ),
-    Fixed(
         "resample x.real and x.imag by themselves",
         wrong=lambda: image.resize(Z, (1,), "linear"),
         fixed=lambda fix: [image.resize(part, (1,), "linear") for part in (Z.real, Z.imag)],
         value=[np.array([0.0]), np.array([0.5])],
+        error=DTypeError,
+    ),
+    Fixed(
+        "take real numbers of it first: scale.real",
+        wrong=lambda: moved(scale=(1 + 0j,)),
+        fixed=lambda fix: moved(scale=jnp.array([1 + 0j]).real),
+        value=SQUARE,
         error=DTypeError,
     ),
 ]

@@ -14,7 +14,6 @@ from weft.errors import (
     NonConcreteBooleanIndexError,
     ShapeError,
     WeftIndexError,
-    WeftNotImplementedError,
     WeftTypeError,
     WeftValueError,
 )
@@ -38,13 +37,6 @@ def deletes(place):
 
 
 ARGUMENTS = [
-    Fixed(
-        "convert it: weft.numpy.array(x)",
-        wrong=lambda: jnp.sum([1, 2]),
-        fixed=lambda fix: jnp.sum(weft.numpy.array([1, 2])),
-        value=3,
-        error=WeftTypeError,
-    ),
     Fixed(
         "pass size=, how many elements to return, or no fill_value",
         wrong=lambda: jnp.unique(PLACES, fill_value=7),
@@ -287,27 +279,6 @@ INDEXING = [
         value=[np.array([0, 0, 2, 3]), np.array([2, 3])],
         error=NonConcreteBooleanIndexError,
     ),
-    Fixed(
-        "use mode='clip', 'wrap' or 'fill'",
-        wrong=lambda: jnp.take(X, 5, mode="raise"),
-        fixed=lambda fix: [jnp.take(X, 5, mode=mode) for mode in ("clip", "wrap", "fill")],
-        value=[3, 1, np.nan],
-        error=WeftNotImplementedError,
-    ),
-    Fixed(
-        "convert it first: indices.astype('int32')",
-        wrong=lambda: jnp.take(X, X[1:3]),
-        fixed=lambda fix: jnp.take(X, X[1:3].astype("int32")),
-        value=np.array([1, 2]),
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "pass inplace=False and use the result",
-        wrong=lambda: jnp.put(X, 1, 7.0),
-        fixed=lambda fix: jnp.put(X, 1, 7.0, inplace=False),
-        value=np.array([0, 7, 2, 3]),
-        error=WeftValueError,
-    ),
 ]
 
 CHOOSING = [
@@ -344,20 +315,6 @@ CHOOSING = [
         wrong=lambda: jnp.unique(X[:0], size=2),
         fixed=lambda fix: jnp.unique(X[:0], size=2, fill_value=7),
         value=np.array([7, 7]),
-        error=WeftValueError,
-    ),
-    Fixed(
-        "pass a tuple: keys=(keys,)",
-        wrong=lambda: jnp.lexsort(jnp.array(7.0)),
-        fixed=lambda fix: jnp.lexsort((jnp.array(7.0),)),
-        value=0,
-        error=ShapeError,
-    ),
-    Fixed(
-        "use bitorder='big' or bitorder='little'",
-        wrong=lambda: jnp.packbits(BITS, bitorder="small"),
-        fixed=lambda fix: [jnp.packbits(BITS, bitorder=order) for order in ("big", "little")],
-        value=[np.array([160]), np.array([5])],
         error=WeftValueError,
     ),
     Fixed(

@@ -105,19 +105,13 @@ CASTS = [
         error=AxisError,
     ),
     Fixed(
-        "lax.pmax(condition, 'i')",
+        ["lax.pmax(condition, 'i')", "or communicate outside"],
         wrong=deciding(lambda condition: condition),
-        fixed=lambda fix: deciding(lambda condition: lax.pmax(condition, "i"))(),
-        value=np.array([4, 6, 8, 10] * 2),
-        error=AxisError,
-    ),
-    Fixed(
-        "or communicate outside",
-        wrong=deciding(lambda condition: condition),
-        fixed=lambda fix: over(
-            lambda x: jnp.where(x[0] > 2, lax.psum(x, "i"), x), X, out_specs=P("i")
-        ),
-        value=np.array([0, 1, 2, 3, 4, 6, 8, 10]),
+        fixed=lambda fix: [
+            deciding(lambda condition: lax.pmax(condition, "i"))(),
+            over(lambda x: jnp.where(x[0] > 2, lax.psum(x, "i"), x), X, out_specs=P("i")),
+        ],
+        value=[np.array([4, 6, 8, 10] * 2), np.array([0, 1, 2, 3, 4, 6, 8, 10])],
         error=AxisError,
     ),
 ]
@@ -179,17 +173,13 @@ NAMES = [
         error=AxisError,
     ),
     Fixed(
-        "use psum_scatter where the devices hold terms of a sum",
+        ["use psum_scatter where the devices hold terms of a sum", "all_to_all to exchange parts"],
         wrong=lambda: over(lambda x: lax.pscatter(x, "i", tiled=True), X),
-        fixed=lambda fix: over(lambda x: lax.psum_scatter(x, "i", tiled=True), X),
-        value=X[:4] + X[4:],
-        error=AxisError,
-    ),
-    Fixed(
-        "all_to_all to exchange parts",
-        wrong=lambda: over(lambda x: lax.pscatter(x, "i", tiled=True), X),
-        fixed=lambda fix: over(lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), X),
-        value=np.array([0, 1, 4, 5, 2, 3, 6, 7]),
+        fixed=lambda fix: [
+            over(lambda x: lax.psum_scatter(x, "i", tiled=True), X),
+            over(lambda x: lax.all_to_all(x, "i", 0, 0, tiled=True), X),
+        ],
+        value=[X[:4] + X[4:], np.array([0, 1, 4, 5, 2, 3, 6, 7])],
         error=AxisError,
     ),
 ]

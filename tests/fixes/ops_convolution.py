@@ -90,21 +90,22 @@ FIXES = [
         error=ShapeError,
     ),
     Fixed(
-        "pass padding=[(0, 0)]",
+        ["pass padding=[(0, 0)]", "or use lax.conv_transpose"],
         wrong=lambda: conv(V[None, None], KERNEL[None, None], "SAME", lhs_dilation=(2,)),
-        fixed=lambda fix: conv(
-            V[None, None], KERNEL[None, None], padding=[(0, 0)], lhs_dilation=(2,)
-        ),
-        value=np.correlate(dilated(V), KERNEL, "valid")[None, None],
-        error=WeftValueError,
-    ),
-    Fixed(
-        "or use lax.conv_transpose",
-        wrong=lambda: conv(V[None, None], KERNEL[None, None], "SAME", lhs_dilation=(2,)),
-        fixed=lambda fix: lax.conv_transpose(
-            V[None, None], KERNEL[None, None], (2,), "SAME", dimension_numbers=("NCW", "OIW", "NCW")
-        ),
-        value=np.correlate(np.pad(dilated(V), (2, 1)), KERNEL, "valid")[None, None],
+        fixed=lambda fix: [
+            conv(V[None, None], KERNEL[None, None], padding=[(0, 0)], lhs_dilation=(2,)),
+            lax.conv_transpose(
+                V[None, None],
+                KERNEL[None, None],
+                (2,),
+                "SAME",
+                dimension_numbers=("NCW", "OIW", "NCW"),
+            ),
+        ],
+        value=[
+            np.correlate(dilated(V), KERNEL, "valid")[None, None],
+            np.correlate(np.pad(dilated(V), (2, 1)), KERNEL, "valid")[None, None],
+        ],
         error=WeftValueError,
     ),
 ]

@@ -151,13 +151,6 @@ ARGUMENTS = [
         value=[np.array([0, 0, 1, 2]), np.array([0, 1, 1, 2])],
         error=WeftValueError,
     ),
-    Fixed(
-        "pass descending=True or descending=False",
-        wrong=lambda: jnp.sort(X, descending="no"),
-        fixed=lambda fix: [jnp.sort(X, descending=True), jnp.sort(X, descending=False)],
-        value=[np.arange(4)[::-1], np.arange(4)],
-        error=WeftTypeError,
-    ),
 ]
 
 SELECTION = [

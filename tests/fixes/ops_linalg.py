@@ -234,23 +234,19 @@ WAYS = [
         error=WeftNotImplementedError,
     ),
     Fixed(
-        "pass enable_eigvec_derivs=True",
+        ["pass enable_eigvec_derivs=True", "or leave the eigenvectors out"],
         wrong=lambda: vector_derivative(),
-        fixed=lambda fix: vector_derivative(enable_eigvec_derivs=True),
-        value=[np.ones(3), np.ones((3, 3))],
-        error=WeftNotImplementedError,
-    ),
-    Fixed(
-        "or leave the eigenvectors out",
-        wrong=lambda: vector_derivative(),
-        fixed=lambda fix: weft.jvp(
-            lambda x: linalg.eig(
-                x, compute_left_eigenvectors=False, compute_right_eigenvectors=False
-            )[0].sum(),
-            (S,),
-            (S,),
-        )[1],
-        value=np.trace(S),
+        fixed=lambda fix: [
+            vector_derivative(enable_eigvec_derivs=True),
+            weft.jvp(
+                lambda x: linalg.eig(
+                    x, compute_left_eigenvectors=False, compute_right_eigenvectors=False
+                )[0].sum(),
+                (S,),
+                (S,),
+            )[1],
+        ],
+        value=[[np.ones(3), np.ones((3, 3))], np.trace(S)],
         error=WeftNotImplementedError,
     ),
     Fixed(

@@ -150,17 +150,10 @@ FIXES = [
         error=WeftValueError,
     ),
     Fixed(
-        "use the result of the call that it was donated to",
+        ["use the result of the call that it was donated to", "or donate a copy of it: x.copy()"],
         wrong=lambda: donated()[0] + 1,
-        fixed=lambda fix: donated()[1] + 1,
-        value=2 * X + 1,
-        error=DeletedArrayError,
-    ),
-    Fixed(
-        "or donate a copy of it: x.copy()",
-        wrong=lambda: donated()[0] + 1,
-        fixed=lambda fix: donated_copy(),
-        value=X + 1,
+        fixed=lambda fix: [donated()[1] + 1, donated_copy()],
+        value=[2 * X + 1, X + 1],
         error=DeletedArrayError,
     ),
     Fixed(

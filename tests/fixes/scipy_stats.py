@@ -19,7 +19,6 @@ from weft.scipy import special, stats
 
 X = np.float32([0.5, 1, 2])
 WHOLE = np.float32([0, 1, 2])
-Z = np.complex64([3 + 4j, -1 - 2j, 1j])
 HOLES = np.float32([2, np.nan, 1, 2])
 ALPHAS = np.float32([[1, 2, 3], [2, 2, 2]])
 SHARES = np.float32([[0.2, 0.3, 0.5], [0.4, 0.4, 0.2]])
@@ -46,36 +45,6 @@ def harmonic(n, **options):
 
 SPECIAL = [
     Fixed(
-        "convert it: weft.numpy.array(x)",
-        wrong=lambda: special.erf([0.5, 1, 2]),
-        fixed=lambda fix: special.erf(weft.numpy.array([0.5, 1, 2])),
-        value=scipy.special.erf(X),
-        error=WeftTypeError,
-    ),
-    Fixed(
-        "x.real, x.imag or abs(x)",
-        wrong=lambda: special.erf(Z),
-        fixed=lambda fix: [special.erf(part) for part in (Z.real, Z.imag, abs(Z))],
-        value=[scipy.special.erf(part) for part in (Z.real, Z.imag, abs(Z))],
-        error=DTypeError,
-    ),
-    Fixed(
-        "weft.random.normal(key)",
-        wrong=lambda: special.erf(KEYS[0]),
-        fixed=lambda fix: special.erf(weft.random.normal(KEYS[0])),
-        value=lambda found: np.allclose(
-            found, scipy.special.erf(np.asarray(weft.random.normal(KEYS[0])))
-        ),
-        error=DTypeError,
-    ),
-    Fixed(
-        "leave series_order out",
-        wrong=lambda: special.log_ndtr(X, series_order=0),
-        fixed=lambda fix: special.log_ndtr(X),
-        value=scipy.special.log_ndtr(X),
-        error=WeftValueError,
-    ),
-    Fixed(
         "weft.random.key_data(key)",
         wrong=lambda: special.wofz(KEYS),
         fixed=lambda fix: special.wofz(weft.random.key_data(KEYS).astype("float32")),
@@ -84,34 +53,6 @@ SPECIAL = [
             np.asarray(found).imag * weft.random.key_data(KEYS), np.pi**-0.5
         ),
         error=DTypeError,
-    ),
-    Fixed(
-        "pass d=1",
-        wrong=lambda: special.multigammaln(X, 0),
-        fixed=lambda fix: special.multigammaln(X, d=1),
-        value=scipy.special.gammaln(X),
-        error=WeftValueError,
-    ),
-    Fixed(
-        "pass n=0",
-        wrong=lambda: special.bernoulli(-1),
-        fixed=lambda fix: special.bernoulli(n=0),
-        value=np.array([1]),
-        error=WeftValueError,
-    ),
-    Fixed(
-        "pass v=0",
-        wrong=lambda: special.bessel_jn(X, v=-1),
-        fixed=lambda fix: special.bessel_jn(X, v=0),
-        value=scipy.special.jv(0, X)[None],
-        error=WeftValueError,
-    ),
-    Fixed(
-        "pass n_iter=50",
-        wrong=lambda: special.bessel_jn(X, v=1, n_iter=-1),
-        fixed=lambda fix: special.bessel_jn(X, v=1, n_iter=50),
-        value=scipy.special.jv([[0], [1]], X),
-        error=WeftValueError,
     ),
     Fixed(
         "n.astype('int32')",
@@ -139,13 +80,6 @@ SPECIAL = [
 
 SAMPLES = [
     Fixed(
-        "a.real, a.imag or abs(a)",
-        wrong=lambda: stats.sem(Z),
-        fixed=lambda fix: [stats.sem(part) for part in (Z.real, Z.imag, abs(Z))],
-        value=[scipy.stats.sem(part) for part in (Z.real, Z.imag, abs(Z))],
-        error=DTypeError,
-    ),
-    Fixed(
         "leave NaN out: a[~weft.numpy.isnan(a)]",
         wrong=lambda: stats.mode(HOLES, nan_policy="omit"),
         fixed=lambda fix: list(stats.mode(HOLES[~weft.numpy.isnan(HOLES)])),
@@ -158,20 +92,6 @@ SAMPLES = [
         fixed=lambda fix: weft.numpy.isnan(HOLES).any() or stats.rankdata(HOLES),
         value=True,
         error=WeftNotImplementedError,
-    ),
-    Fixed(
-        "pass nan_policy='propagate'",
-        wrong=lambda: stats.rankdata(X, nan_policy="keep"),
-        fixed=lambda fix: stats.rankdata(X, nan_policy="propagate"),
-        value=np.array([1, 2, 3]),
-        error=WeftValueError,
-    ),
-    Fixed(
-        "pass method='average' or 'min' or 'max' or 'dense' or 'ordinal'",
-        wrong=lambda: stats.rankdata(np.float32([3, 1, 3]), "mean"),
-        fixed=lambda fix: stats.rankdata(np.float32([3, 1, 3]), method="average"),
-        value=np.array([2.5, 1, 2.5]),
-        error=WeftValueError,
     ),
     Fixed(
         "weft.vmap(weft.scipy.stats.dirichlet.pdf, (None, 0))(x, alpha)",

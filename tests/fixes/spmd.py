@@ -133,31 +133,23 @@ CALLS = [
         error=AxisError,
     ),
     Fixed(
-        "call the function itself, whose collectives may name all axes here",
+        [
+            "call the function itself, whose collectives may name all axes here",
+            "or give the outer shard_map axis_names that leave some over",
+        ],
         wrong=lambda: nested(),
-        fixed=lambda fix: over(double, X),
-        value=2 * X,
+        fixed=lambda fix: [over(double, X), nested({"i"})],
+        value=[2 * X] * 2,
         error=AxisError,
     ),
     Fixed(
-        "or give the outer shard_map axis_names that leave some over",
-        wrong=lambda: nested(),
-        fixed=lambda fix: nested({"i"}),
-        value=2 * X,
-        error=AxisError,
-    ),
-    Fixed(
-        "make a mesh of devices with weft.make_mesh",
+        [
+            "make a mesh of devices with weft.make_mesh",
+            "run it on one device inside weft.simulate(mesh)",
+        ],
         wrong=lambda: over(double, X, mesh=ABSTRACT),
-        fixed=lambda fix: over(double, X, mesh=weft.make_mesh(**fix.data)),
-        value=2 * X,
-        error=WeftValueError,
-    ),
-    Fixed(
-        "run it on one device inside weft.simulate(mesh)",
-        wrong=lambda: over(double, X, mesh=ABSTRACT),
-        fixed=lambda fix: simulated(ABSTRACT),
-        value=2 * X,
+        fixed=lambda fix: [over(double, X, mesh=weft.make_mesh(**fix.data)), simulated(ABSTRACT)],
+        value=[2 * X] * 2,
         error=WeftValueError,
     ),
 ]
@@ -269,34 +261,32 @@ RESULTS = [
         error=AxisError,
     ),
     Fixed(
-        "return x[None], to keep the blocks of all devices",
+        [
+            "return x[None], to keep the blocks of all devices",
+            "or lax.psum(x, ('i',)), and leave ('i',) out of the spec",
+        ],
         wrong=lambda: over(lambda x: x.sum(), X),
-        fixed=lambda fix: over(lambda x: x.sum()[None], X),
-        value=np.array([6, 22]),
+        fixed=lambda fix: [
+            over(lambda x: x.sum()[None], X),
+            over(lambda x: lax.psum(x.sum(), ("i",)), X, out_specs=P()),
+        ],
+        value=[np.array([6, 22]), 28],
         error=ShapeError,
     ),
     Fixed(
-        "or lax.psum(x, ('i',)), and leave ('i',) out of the spec",
-        wrong=lambda: over(lambda x: x.sum(), X),
-        fixed=lambda fix: over(lambda x: lax.psum(x.sum(), ("i",)), X, out_specs=P()),
-        value=28,
-        error=ShapeError,
-    ),
-    Fixed(
-        "reduce it with lax.psum or lax.pmean over 'i'",
+        [
+            "reduce it with lax.psum or lax.pmean over 'i'",
+            "gather it with lax.all_gather_invariant(x, 'i')",
+        ],
         wrong=lambda: over(double, X, out_specs=P()),
         fixed=lambda fix: [
-            over(lambda x: lax.psum(2 * x, "i"), X, out_specs=P()),
-            over(lambda x: lax.pmean(2 * x, "i"), X, out_specs=P()),
+            [
+                over(lambda x: lax.psum(2 * x, "i"), X, out_specs=P()),
+                over(lambda x: lax.pmean(2 * x, "i"), X, out_specs=P()),
+            ],
+            over(lambda x: lax.all_gather_invariant(2 * x, "i"), X, out_specs=P()),
         ],
-        value=[2 * (X[:4] + X[4:]), X[:4] + X[4:]],
-        error=AxisError,
-    ),
-    Fixed(
-        "gather it with lax.all_gather_invariant(x, 'i')",
-        wrong=lambda: over(double, X, out_specs=P()),
-        fixed=lambda fix: over(lambda x: lax.all_gather_invariant(2 * x, "i"), X, out_specs=P()),
-        value=2 * X.reshape(2, 4),
+        value=[[2 * (X[:4] + X[4:]), X[:4] + X[4:]], 2 * X.reshape(2, 4)],
         error=AxisError,
     ),
     Fixed(
@@ -307,20 +297,19 @@ RESULTS = [
         error=AxisError,
     ),
     Fixed(
-        "for example lax.pmax(x, ('i',))",
-        wrong=lambda: over(chosen, X),
-        fixed=lambda fix: over(lambda x: x if lax.pmax(x.sum() > 6, ("i",)) else -x, X),
-        value=X,
-        error=ConcretizationError,
-    ),
-    Fixed(
-        "or write the choice with weft.numpy.where or weft.lax.cond",
+        [
+            "for example lax.pmax(x, ('i',))",
+            "or write the choice with weft.numpy.where or weft.lax.cond",
+        ],
         wrong=lambda: over(chosen, X),
         fixed=lambda fix: [
-            over(lambda x: jnp.where(x.sum() > 6, x, -x), X),
-            over(lambda x: lax.cond(x.sum() > 6, lambda x: x, lambda x: -x, x), X),
+            over(lambda x: x if lax.pmax(x.sum() > 6, ("i",)) else -x, X),
+            [
+                over(lambda x: jnp.where(x.sum() > 6, x, -x), X),
+                over(lambda x: lax.cond(x.sum() > 6, lambda x: x, lambda x: -x, x), X),
+            ],
         ],
-        value=[np.r_[-X[:4], X[4:]]] * 2,
+        value=[X, [np.r_[-X[:4], X[4:]]] * 2],
         error=ConcretizationError,
     ),
 ]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
 import pickle
-import pkgutil
-import sys
 import warnings
 from typing import Annotated, Any
 
@@ -25,20 +22,8 @@ from weft.kinds.arguments import Axes, Flag, Number, Operand, Operands, Promoted
 from weft.kinds.array_function import ArrayFunction, array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.native.optional import calls as calls_module
+from wrong_arguments import FUNCTIONS, suggested_values, wrong_calls
 
-for _module in pkgutil.walk_packages(weft.__path__, "weft."):
-    if _module.name.startswith(
-        ("weft.numpy", "weft.scipy", "weft.random", "weft.nn", "weft.image")
-    ):
-        importlib.import_module(_module.name)
-# Every public function that is declared by kinds, by its module and its name.
-FUNCTIONS = {
-    f"{name}.{key}": value
-    for name, module in sorted(sys.modules.items())
-    if name.startswith("weft.")
-    for key, value in sorted(vars(module).items())
-    if isinstance(value, ArrayFunction) and (value.__module__, value.__name__) == (name, key)
-}
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 KEY = weft.random.key(0)
 
@@ -354,35 +339,24 @@ def test_it_is_a_method_where_a_function_is_one():
 # ---- what is refused -----------------------------------------------------------------------------
 
 
-def wrong_arguments():
-    for name, function in FUNCTIONS.items():
-        for parameter, kind in function.kinds.items():
-            for value in kind.wrong:
-                yield name, parameter, value
-
-
 @pytest.mark.parametrize(
-    ("name", "parameter", "value"),
-    [pytest.param(*row, id="-".join(map(str, row))) for row in wrong_arguments()],
+    "call", [pytest.param(call, id="-".join(map(str, call))) for call in wrong_calls()]
 )
-def test_wrong_values_are_refused_by_name(name, parameter, value):
-    function = FUNCTIONS[name]
-    given_ = {parameter: value}
-    for other in inspect.signature(function).parameters.values():
-        if other.default is other.empty and other.kind is not other.VAR_POSITIONAL:
-            given_.setdefault(other.name, function.kinds[other.name].right)
-    by_position = []
-    for other in inspect.signature(function).parameters.values():
-        if other.name in given_ and other.kind is other.VAR_POSITIONAL:
-            by_position += [given_.pop(other.name)]
-        elif other.name in given_ and other.kind is not other.KEYWORD_ONLY:
-            if other.kind is other.POSITIONAL_ONLY or len(given_) == 1:
-                by_position.append(given_.pop(other.name))
+def test_wrong_values_are_refused_and_their_fixes_work(call):
     with pytest.raises((WeftError, OverflowError)) as caught:
-        function(*by_position, **given_)
-    text = str(caught.value)
-    assert function.operation in text
-    assert parameter in text or repr(value) in text or str(value) in text
+        call.run(call.value)
+    error, text = caught.value, str(caught.value)
+    assert call.function.operation in text
+    assert call.parameter in text or repr(call.value)[:60] in text or str(call.value) in text
+    if isinstance(error, OverflowError):
+        return
+    assert error.operation and error.got is not None
+    for values in suggested_values(error.fix, call.parameter, call.value) if error.fix else ():
+        try:
+            weft.eval_shape(lambda values=values: call.run(*values))
+        except Exception as other:  # noqa: BLE001 (the other arguments may not fit to it)
+            refused = getattr(other, "message", None), getattr(other, "got", None)
+            assert refused != (error.message, error.got), (values, error.fix)
 
 
 def test_errors_name_the_room_where_names_are_used_twice():

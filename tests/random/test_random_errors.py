@@ -8,39 +8,18 @@ import pytest
 import weft.numpy as wnp
 from weft import random
 from weft.api.jit import jit
-from weft.errors import DTypeError, ShapeError, WeftError, WeftTypeError, WeftValueError
+from weft.errors import DTypeError, ShapeError, WeftTypeError, WeftValueError
 
 KEY = random.key(0)
 KEYS = random.split(KEY, 3)
 
 # The call, the class of the error, and words of its message.
 WRONG = [
-    (lambda: random.normal(0), WeftTypeError, "normal takes a random key first"),
-    (lambda: random.normal(wnp.zeros(2)), DTypeError, r"not f32\[2\]"),
-    (lambda: random.uniform([0, 1]), WeftTypeError, "of class list"),
-    (lambda: random.split(wnp.zeros(3, "uint32")), DTypeError, r"not u32\[3\]"),
-    (lambda: random.split(None), WeftTypeError, "None"),
     (lambda: random.normal(KEYS), ShapeError, r"array of keys of shape \(3,\)"),
     (lambda: random.split(KEYS), ShapeError, "one key"),
-    (lambda: random.normal(KEY, (-1,)), ShapeError, "not negative"),
-    (lambda: random.split(KEY, -1), ShapeError, "not negative"),
-    (lambda: random.normal(KEY, (2.5,)), WeftTypeError, "a shape is an int or a tuple of ints"),
-    (lambda: random.normal(KEY, "ab"), WeftTypeError, "a shape is an int or a tuple of ints"),
-    (lambda: random.normal(KEY, None), WeftTypeError, "a shape is an int or a tuple of ints"),
     (lambda: jit(lambda n: random.normal(KEY, (n,)))(3), WeftTypeError, "only its type is known"),
-    (lambda: random.normal(KEY, (2,), int), DTypeError, "i32"),
-    (lambda: random.uniform(KEY, (2,), complex), DTypeError, "c64"),
-    (lambda: random.uniform(KEY, (2,), "nonsense"), DTypeError, "not a dtype"),
-    (lambda: random.bits(KEY, (2,), "int32"), DTypeError, "i32"),
-    (lambda: random.randint(KEY, (2,), 0, 3, float), DTypeError, "f32"),
-    (lambda: random.rademacher(KEY, (2,), "uint8"), DTypeError, "u8"),
     (lambda: random.randint(KEY, (2,), 0, wnp.arange(3)), ShapeError, r"broadcast to shape \(2,\)"),
     (lambda: random.uniform(KEY, minval=wnp.zeros(3)), ShapeError, r"broadcast to shape \(\)"),
-    (lambda: random.uniform(KEY, (3,), minval=[0.0, 1.0, 2.0]), WeftTypeError, "minval"),
-    (lambda: random.uniform(KEY, (3,), maxval=1j), WeftTypeError, "maxval"),
-    (lambda: random.bernoulli(KEY, 1), DTypeError, "probability p"),
-    (lambda: random.bernoulli(KEY, mode="medium"), WeftValueError, "mode"),
-    (lambda: random.gumbel(KEY, mode="medium"), WeftValueError, "mode"),
     (lambda: random.truncated_normal(KEY, wnp.zeros(2), wnp.ones(3)), ShapeError, "together"),
     (lambda: random.key(1.5), WeftTypeError, "integer as its seed"),
     (lambda: random.key("0"), WeftTypeError, "integer as its seed"),
@@ -49,21 +28,14 @@ WRONG = [
     (lambda: random.key(0, impl="threefri2x32"), WeftValueError, "threefri2x32"),
     (lambda: random.key(0, impl=3), WeftTypeError, "impl"),
     (lambda: random.key(0, dtype="uint32"), DTypeError, "no dtype of random keys"),
-    (lambda: random.fold_in(KEY, 1.5), DTypeError, "fold_in takes an integer"),
     (lambda: random.fold_in(KEY, wnp.arange(2)), ShapeError, "one integer"),
     (lambda: random.wrap_key_data(wnp.zeros(3, "uint32")), DTypeError, r"not u32\[3\]"),
     (lambda: random.wrap_key_data(wnp.zeros(2, "int32")), DTypeError, r"not i32\[2\]"),
     (lambda: random.key_data(wnp.zeros(2)), DTypeError, "key_data"),
-    (lambda: random.permutation(KEY, 5.0), WeftTypeError, "at least one dimension"),
-    (lambda: random.permutation(KEY, [1, 2]), WeftTypeError, "of class list"),
-    (lambda: random.permutation(KEY, -1), WeftValueError, "not negative"),
-    (lambda: random.permutation(KEY, wnp.zeros((2, 3)), 2), WeftError, "axis 2"),
     (lambda: random.choice(KEY, 0), WeftValueError, "nothing to choose from"),
     (lambda: random.choice(KEY, 5, (7,), replace=False), WeftValueError, "7 choices"),
     (lambda: random.choice(KEY, 5, p=wnp.ones(4)), ShapeError, "each of the 5"),
-    (lambda: random.categorical(KEY, wnp.zeros(3, int)), DTypeError, "logits"),
     (lambda: random.categorical(KEY, wnp.zeros((2, 3)), shape=(5,)), ShapeError, "logits"),
-    (lambda: random.categorical(KEY, wnp.zeros((2, 3)), 2), WeftError, "axis 2"),
     (
         lambda: random.categorical(KEY, wnp.zeros((2, 3)), shape=(4, 2), replace=False),
         WeftValueError,
@@ -105,24 +77,15 @@ def test_a_number_that_does_not_fit(wrong):
 
 
 def test_the_fixes_work():
-    with pytest.raises(WeftTypeError) as caught:
-        random.normal(7)
-    assert random.normal(random.key(**caught.value.fix.data)).shape == ()
     with pytest.raises(WeftValueError) as caught:
         random.key(0, impl="threefry")
     assert random.key(0, **caught.value.fix.data).dtype == KEY.dtype
-    with pytest.raises(DTypeError) as caught:
-        random.normal(KEY, (2,), "int8")
-    assert random.normal(KEY, (2,), **caught.value.fix.data).dtype == np.float32
     with pytest.raises(ShapeError) as caught:
         random.uniform(KEY, minval=wnp.zeros(3))
     assert random.uniform(KEY, minval=wnp.zeros(3), **caught.value.fix.data).shape == (3,)
     with pytest.raises(WeftValueError) as caught:
         random.choice(KEY, 2, (3,), replace=False)
     assert random.choice(KEY, 2, (3,), **caught.value.fix.data).shape == (3,)
-    with pytest.raises(WeftValueError) as caught:
-        random.bernoulli(KEY, 0.5, (3,), "medium")
-    assert random.bernoulli(KEY, 0.5, (3,), **caught.value.fix.data).shape == (3,)
 
 
 def test_an_unknown_keyword_is_an_error():

@@ -1,8 +1,7 @@
 """One valid call of every public function of arrays, as data: what sweeps over the whole library
 begin with, before they replace one argument after the other.
 
-`lists` names the arguments that take lists by their definition; `new_axis` marks functions whose
-axis is one of the result's.
+`lists` names the arguments that take lists by their definition.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ class Valid:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     lists: frozenset[str] = frozenset()
-    new_axis: bool = False
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -114,7 +112,7 @@ def _ufunc_call(name: str, ufunc: Any) -> Valid:
     raise AssertionError(f"no operands for {name}")
 
 
-def _calls(module: str, *, lists: str = "", new: str = "", **calls: Any) -> Any:
+def _calls(module: str, *, lists: str = "", **calls: Any) -> Any:
     """Calls by name: the arguments, with a dictionary at the end as the keywords.
 
     lists: `name:argument,argument` of functions that take lists.
@@ -125,7 +123,7 @@ def _calls(module: str, *, lists: str = "", new: str = "", **calls: Any) -> Any:
         keywords = args[-1] if args and isinstance(args[-1], dict) else {}
         names = frozenset(taken.get(key, "").split(","))
         args = args[:-1] if keywords else args
-        yield Valid(module, key, args, keywords, names, key in new.split())
+        yield Valid(module, key, args, keywords, names)
 
 
 def _reductions() -> Any:
@@ -180,7 +178,6 @@ def _numpy() -> Any:
         unravel_index=(N4, (2, 2)), unstack=M, unwrap=V, vander=V, vdot=(V, V), vecdot=(V, V),
         vecmat=(R3, S), vsplit=(M, 2), vstack=((V, V),), where=(B, V, V), zeros=3, zeros_like=V,
         ascontiguousarray=V,
-        new="stack expand_dims",
         lists="poly:seq_of_zeros polyadd:a1,a2 polyder:p polydiv:u,v polyfit:x,y polyint:p "
         "polymul:a1,a2 polysub:a1,a2 polyval:p,x roots:p trim_zeros:filt vander:x packbits:a "
         "unpackbits:a compress:condition extract:condition apply_along_axis:arr apply_over_axes:a "
@@ -218,7 +215,7 @@ def _networks() -> Any:
     calls = dict.fromkeys([*names.split(), "tanh"], (M,))
     yield from _calls(
         "weft.nn",
-        dot_product_attention=(Q, Q, Q), glu=T, one_hot=(N4, 4), new="one_hot",
+        dot_product_attention=(Q, Q, Q), glu=T, one_hot=(N4, 4),
         lists="one_hot:x",
         # Over no axes they are products.
         gathered_product=("ij,jk->ik", M, M.T, (), {"gathered": "i"}),

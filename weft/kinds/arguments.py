@@ -270,7 +270,12 @@ Promoted = Annotated[ArrayLike, dataclasses.replace(promoted_kind, by_class=True
 _inexact_kind = dataclasses.replace(promoted_kind, together=_common_inexact, by_class=True)
 Inexact = Annotated[ArrayLike, _inexact_kind]
 _sequence_kind = Kind(
-    _each, "a sequence of arrays", (1, "text"), (_matrix, _matrix), static=False, plain=NEVER
+    _each,
+    "a sequence of arrays",
+    (1, "text", _matrix[0, 0]),
+    (_matrix, _matrix),
+    static=False,
+    plain=NEVER,
 )
 Operands = Annotated[Any, _sequence_kind]
 # Those of `*name`.
@@ -295,7 +300,9 @@ Flag = Annotated[bool, Kind(_flag, "True or False", ("no", 2, 0.5), plain=BOTH)]
 Precision = Annotated[
     Any, Kind(_precision, '"default", "high" or "highest", or one for each operand', ("?", 0.5))
 ]
-Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
+Mask = Annotated[
+    Any, Kind(_mask, "booleans: which elements count", ("text", [True], _matrix), static=False)
+]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
 # What is handed on to a function of the user's.
 Passed = Annotated[Any, Kind(lambda value, call: value, "passed on as it is")]

@@ -71,7 +71,7 @@ def _numbers(real: bool) -> Kind:
         return user_value(value)
 
     row = np.ones(4, np.float32)
-    wrong = ([1, 2], "text", *[row * 1j] * real)
+    wrong = ([1, 2], "text", row.astype(dtypes.parse("float8_e4m3fn")), *[row * 1j] * real)
     means = "real numbers" if real else "numbers"
     return Kind(take, means, wrong, np.stack([row, row]), static=False, plain=NEVER)
 
@@ -135,7 +135,7 @@ def _sizes(several: int | None) -> Kind:
         sizes = [shape[axis] if n == -1 else n for axis, n in zip(axes, sizes, strict=True)]
         return tuple([_points(n, call) for n in sizes])
 
-    return Kind(take, "a length for each axis, or None", (4, (0.5,)), late=True)
+    return Kind(take, "a length for each axis, or None", (4, (0.5,), (4, 0)), late=True)
 
 
 def _frequency_dtype(value: Any, call: Arguments) -> Any:

@@ -91,7 +91,7 @@ _coefficients_kind = dataclasses.replace(
     promoted_kind,
     take=_coefficients,
     means="a vector of coefficients",
-    wrong=("text", None),
+    wrong=("text", None, np.ones((2, 3))),
     right=np.array([1.0, 2.0, 3.0]),
     arrays=False,
     together=_common_vectors,

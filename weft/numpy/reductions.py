@@ -14,6 +14,8 @@ import math
 from math import prod as product
 from typing import Annotated, Any
 
+import numpy as np
+
 from weft import dtypes
 from weft.argument_errors import refusal
 from weft.arrays.array import Array
@@ -142,7 +144,7 @@ def _initial(dtype_of: Any, means: str) -> Kind:
             raise refusal(ShapeError, message, name, got, wanted, fix)
         return value
 
-    return Kind(take, means, ("text", [1]), static=False, late=True)
+    return Kind(take, means, ("text", [1], np.ones(3)), static=False, late=True)
 
 
 def _sum_dtype(call: Arguments) -> Any:

@@ -224,7 +224,8 @@ def _dtype(numbers: str, accepts: frozenset[Any], default: Callable[[], Any]) ->
     def take(value: Any, call: Arguments) -> Any:
         return check_dtype(call.operation, value, accepts, default, numbers)
 
-    return Kind(take, f"a dtype of {numbers}, or None for the default", ("text",), plain=NEVER)
+    wrong = ("text", "complex64" if dtypes.complex64 not in accepts else "bool")
+    return Kind(take, f"a dtype of {numbers}, or None for the default", wrong, plain=NEVER)
 
 
 def _mode(*modes: str, default: Callable[[], str] | None = None) -> Kind:
@@ -267,7 +268,13 @@ _SHORT = frozenset(
 )
 _BITS = np.array([0, 1], np.uint32)
 _key_kind = Kind(
-    _key, "a random key", (0, 0.5, "text"), _BITS, static=False, plain=NEVER, together=_mark_used
+    _key,
+    "a random key",
+    (0, 0.5, "text", np.ones(3, np.float32)),
+    _BITS,
+    static=False,
+    plain=NEVER,
+    together=_mark_used,
 )
 Key = Annotated[Any, _key_kind]
 # One from which others are derived, and that may be used again.

@@ -67,7 +67,15 @@ def _order(value: Any, call: Arguments) -> int:
 _rows = np.ones((1, 3), np.float32)
 Input = Annotated[Any, of_rank(0)]
 Coordinates = Annotated[
-    Any, Kind(_coordinates, "an array for each axis", (1.0, "text"), _rows, False, plain=NEVER)
+    Any,
+    Kind(
+        _coordinates,
+        "an array for each axis",
+        (1.0, "text", [_rows] * 3),
+        _rows,
+        False,
+        plain=NEVER,
+    ),
 ]
 Order = Annotated[int, Kind(_order, "0 or 1", (3, True), 1, plain=NEVER)]
 Mode = Annotated[str, choice("constant", "nearest", "wrap", "mirror", "reflect")]

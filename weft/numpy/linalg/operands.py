@@ -92,7 +92,13 @@ def matrix_kind(
         return user_value(value) if isinstance(value, np.generic) else value
 
     rows = np.arange(12, dtype=np.float32).reshape(3, 4)
-    wrong = ([1, 2], "text", *[np.float32(2)] * (least > 0), *[rows] * square)
+    wrong = (
+        [1, 2],
+        "text",
+        rows.astype(dtypes.parse("float8_e4m3fn")),
+        *[np.float32(2)] * (least > 0),
+        *[rows] * square,
+    )
     right = rows[:, :3] if square else rows
     return Kind(take, means, wrong, right, static=False, plain=NEVER, together=together)
 

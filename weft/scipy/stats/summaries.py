@@ -67,7 +67,8 @@ def _policy(*known: str) -> Kind:
 
 
 Sample = Annotated[
-    Any, Kind(_sample, "real numbers", ([1.0], "text"), np.ones(3), False, plain=NEVER)
+    Any,
+    Kind(_sample, "real numbers", ([1.0], "text", np.ones(3) * 1j), np.ones(3), False, plain=NEVER),
 ]
 Propagate = Annotated[str, _policy("propagate")]
 PropagateOrOmit = Annotated[str, _policy("propagate", "omit")]
