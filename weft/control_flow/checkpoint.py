@@ -132,8 +132,7 @@ def _closing_over(
     arguments."""
 
     def full(dynamic: Any, keywords: Any) -> R:
-        values = [args[i] if i in static else x for i, x in enumerate(dynamic)]
-        return fun(*values, **keywords)
+        return fun(*[args[i] if i in static else x for i, x in enumerate(dynamic)], **keywords)
 
     full.__name__ = name
     given = [None if i in static else x for i, x in enumerate(args)]

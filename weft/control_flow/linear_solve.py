@@ -143,8 +143,7 @@ def custom_linear_solve(
         which = f"transpose_solve {function_name(other_solve)}"
         other = traced(lambda x: other_solve(vecmat, x), which, has_aux)
         solver_t = System(other.jaxpr, other.consts)
-    outs = bind_solve(Solve(system, system_t, solver, solver_t), leaves)
-    return found.out_tree.unflatten(outs)
+    return found.out_tree.unflatten(bind_solve(Solve(system, system_t, solver, solver_t), leaves))
 
 
 def traced_body(function: Callable[..., Any], in_tree: Any, types: Sequence[ArrayType]) -> Any:
@@ -374,8 +373,7 @@ def linear_solve_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -
 
 def linear_solve_lower(context: Any, *operands: Any, jaxprs: Any, num_consts: Any) -> list[Any]:
     solve, b = unbind(operands, jaxprs, num_consts)
-    values = [*solve.solve.consts, *b]
-    return list(context.lower_jaxpr(solve.solve.jaxpr, values, "linear_solve"))
+    return list(context.lower_jaxpr(solve.solve.jaxpr, [*solve.solve.consts, *b], "linear_solve"))
 
 
 def linear_solve_runs(eqn: Equation) -> InnerPrograms:

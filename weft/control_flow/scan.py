@@ -327,8 +327,7 @@ def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Lo
         [*known_xs, *cts_ys],
     )
     ct_carry = spread(carried, outs[:n])
-    pairs = zip(outs[n:m], linear_consts, strict=True)
-    ct_consts = [in_dtype(ct, of) for ct, of in pairs]
+    ct_consts = [in_dtype(ct, of) for ct, of in zip(outs[n:m], linear_consts, strict=True)]
     return [
         *merge_cotangents(of_consts, to_consts, ct_consts),
         *(ct if flag else None for flag, ct in zip(of_carry, ct_carry, strict=True)),
@@ -381,8 +380,7 @@ def transposed_body(
         return [*new_carry, *map(add_tangents, totals, new_consts), *found]
 
     types = [type for part in parts for type in part]
-    body = rebuild(function, types, jaxpr.name, "transpose")
-    return body, carried, (to_consts, to_xs)
+    return rebuild(function, types, jaxpr.name, "transpose"), carried, (to_consts, to_xs)
 
 
 def scan_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
@@ -430,8 +428,7 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Constants are read at every step, scanned arrays by element, others as a whole."""
     jaxpr, loop = Loop.of(eqn.params)
-    found = inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs])
-    consts, _, xs = loop.split(found)
+    consts, _, xs = loop.split(inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs]))
     carry = loop.split(eqn.inputs)[1]
 
     def element(read: Read) -> Read:

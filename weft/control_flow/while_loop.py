@@ -435,8 +435,7 @@ def select_running(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, 
         def advance(*values: Any) -> list[Any]:
             own, carry = values[: n + m], values[n + m :]
             (goes_on,) = eval_jaxpr(test, (), *own[:n], *carry)
-            outs = eval_jaxpr(body, (), *own[n:], *carry)
-            steps = zip(outs, carry, strict=True)
+            steps = zip(eval_jaxpr(body, (), *own[n:], *carry), carry, strict=True)
             return [x if x is old else select_rows(goes_on, x, old) for x, old in steps]
 
         types = test.in_types[:n] + body.in_types

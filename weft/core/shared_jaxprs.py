@@ -122,8 +122,7 @@ def _content(value: Any, lines: bool) -> Any:
     if cls is frozenset:
         return cls, frozenset(_contents_of(value, lines))
     if cls is functools.partial and not value.__dict__:
-        parts = (value.func, value.args, *value.keywords.items())
-        return (cls, *_contents_of(parts, lines))
+        return (cls, *_contents_of((value.func, value.args, *value.keywords.items()), lines))
     if cls is types.MethodType:
         return _OF_A_CALL, id(value.__self__), id(value.__func__)
     if cls in _contents:

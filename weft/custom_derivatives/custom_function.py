@@ -216,8 +216,7 @@ class CustomFunction(PositionalFunction[P, R]):
         if not self._rules:
             message = f"{self._what} is called, and has no rule for its derivative yet"
             wanted = f"a rule, set with {self._define}"
-            text = f"set the rule with .{self._define}(...) before the first call"
-            fix = Fix(self._define, text)
+            fix = Fix(self._define, f"set the rule with .{self._define}(...) before the first call")
             raise MissingDerivativeError(
                 message, operation=self.kind, got="no rule", wanted=wanted, fix=fix
             )

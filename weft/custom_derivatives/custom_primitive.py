@@ -283,8 +283,7 @@ def mapped_results(
     if all(found) or not rule.own_tangents or _looking.get():
         return found
     n, own = len(dims), slice(sum(counts(captured)), None)
-    pairs = zip(jaxpr.in_types, dims, strict=True)
-    types = [mapped_type(of, dim, axis) for of, dim in pairs]
+    types = [mapped_type(of, dim, axis) for of, dim in zip(jaxpr.in_types, dims, strict=True)]
     tangents = [of.tangent() for of in types[own]]
     flags = [of.dtype != dtypes.float0 for of in tangents]
     reached: list[bool] = []

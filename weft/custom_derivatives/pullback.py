@@ -99,8 +99,7 @@ class MappedPullback(Pullback):
 
         dims = [*self.residual_dims, *[0] * len(given)]
         found, found_dims = vmap_flat(function, self.axis, [*residuals, *given], dims, self.name)
-        own = marked(reached, self.dims)
-        return spread(reached, map(self.placed, found, found_dims, own))
+        return spread(reached, map(self.placed, found, found_dims, marked(reached, self.dims)))
 
     def placed(self, value: Any, source: int | None, target: int | None) -> Any:
         if target is not None:

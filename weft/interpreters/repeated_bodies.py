@@ -113,7 +113,10 @@ def tokens_of(eqns: Sequence[Equation]) -> list[int]:
                 eqn.primitive,
                 parameters_key(eqn.params) if eqn.params else (),
                 metadata_of(eqn),
-                *[atom_key(atom) for atom in eqn.inputs],
+                *[
+                    (exact_key(x.value), x.type) if type(x) is Literal else x.type
+                    for x in eqn.inputs
+                ],
                 None,
                 *[var.type for var in eqn.outputs],
             )
@@ -130,10 +133,6 @@ def metadata_of(eqn: Equation) -> Any:
     one of its bodies."""
     source = eqn.source
     return source[2].metadata if source is not None and len(source) == 3 else ()
-
-
-def atom_key(atom: Any) -> Any:
-    return (exact_key(atom.value), atom.type) if type(atom) is Literal else atom.type
 
 
 @dataclasses.dataclass(frozen=True)

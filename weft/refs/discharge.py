@@ -68,8 +68,7 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
             given = list(values)
             for i in refs:
                 given[i] = new_reference(values[i])
-            outs = eval_jaxpr(jaxpr, (), *given)
-            return [*outs, *(contents(given[i]) for i in written)]
+            return [*eval_jaxpr(jaxpr, (), *given), *(contents(given[i]) for i in written)]
 
         of: list[Any] = jaxpr.in_types
         types: list[Any] = [kind.inner if type(kind) is RefType else kind for kind in of]

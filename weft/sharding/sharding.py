@@ -141,8 +141,7 @@ class Sharding(Interned):
         assignment = self.assignment(ndim)
         found = np.zeros((self.num_devices, ndim), np.int64)
         if assignment is not None:
-            counts = assignment.shape[:-1]
-            blocks = np.indices(counts).reshape(ndim, -1).T
+            blocks = np.indices(assignment.shape[:-1]).reshape(ndim, -1).T
             found[assignment.reshape(len(blocks), -1)] = blocks[:, None, :]
         return found
 

@@ -27,7 +27,9 @@ _BUILTIN = frozenset({dict, list, tuple, type(None), OrderedDict, defaultdict})
 
 def _explain(error: BaseException) -> None:
     """Names class and field in the text of an error about static data."""
-    if not isinstance(error, (ValueError, TypeError)) or not _is_about_static_data(error):
+    if not isinstance(error, (ValueError, TypeError)) or not str(error).startswith(
+        (_JAXLIB, "unhashable type")
+    ):
         return
     hashed = "hash" in str(error).partition(".")[0]
     for treedef in _structures(error.__traceback__):
@@ -40,10 +42,6 @@ def _explain(error: BaseException) -> None:
                 if not _is_comparable(value, hashed):
                     error.args = (_text(cls, name, value),)
                     return
-
-
-def _is_about_static_data(error: BaseException) -> bool:
-    return str(error).startswith(_JAXLIB) or str(error).startswith("unhashable type")
 
 
 def _named(names: tuple[str, ...], data: Any) -> list[tuple[str, Any]]:

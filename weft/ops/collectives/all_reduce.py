@@ -239,10 +239,7 @@ def pbroadcast(x: T, axis_name: Any, source: int | None = None) -> T:
     if source is not None:
         here = eq(axis_index(axis_name), np.int32(source))
 
-        def from_source(leaf: Any) -> Any:
-            return select(here, leaf, zeros(type_of(leaf)))
-
-        return psum(tree.map(from_source, x), axis_name)
+        return psum(tree.map(lambda leaf: select(here, leaf, zeros(type_of(leaf))), x), axis_name)
     names = tuple(n for n in axis_names("pbroadcast", axis_name) if bound_axis(n).mesh is not None)
     if not names:
         return x

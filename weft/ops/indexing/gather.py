@@ -133,7 +133,7 @@ def gather(
         "unique_indices": bool(unique_indices),
         "indices_are_sorted": bool(indices_are_sorted),
         "mode": GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode),
-        "fill_value": _hashable_fill(fill_value),
+        "fill_value": None if fill_value is None else np.asarray(fill_value).item(),
     }
     numbers = canonical_numbers(dimension_numbers, GatherDimensionNumbers, "gather")
     sizes = integers_of(slice_sizes, "gather", "slice_sizes")
@@ -156,11 +156,6 @@ def canonical_numbers(numbers: Any, kind: type[N], operation: str) -> N:
         raise invalid_type(message, operation, "dimension_numbers", numbers, kind.__name__)
     make: Any = kind
     return make(*(integers_of(dims, operation, "dimension_numbers") for dims in numbers))
-
-
-def _hashable_fill(value: Any) -> Any:
-    """Returns a fill value as a Python number."""
-    return None if value is None else np.asarray(value).item()
 
 
 # ---- rules -----------------------------------------------------------------------------------

@@ -406,8 +406,7 @@ def split_into(x: Any, source: int, target: int, groups: int) -> Any:
         return x
     shape = list(type_of(x).shape)
     shape[source] //= groups
-    whole = [*shape[:source], groups, *shape[source:]]
-    split = reshape(x, whole)
+    split = reshape(x, [*shape[:source], groups, *shape[source:]])
     place = target + (target > source)
     # The dimension of the groups, at `source`, goes before the target.
     before = place - (place > source)

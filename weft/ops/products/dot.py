@@ -406,8 +406,7 @@ def by_algorithm(
     if stored is not None:
         lhs, rhs = (stablehlo.convert(x, dtypes.parse(stored)) for x in (lhs, rhs))
     summed = dtypes.parse(algorithm.summed)
-    found = stablehlo.dot_general(lhs, rhs, contracting, batch, name, summed)
-    return found
+    return stablehlo.dot_general(lhs, rhs, contracting, batch, name, summed)
 
 
 def dot_general_access_pattern(

@@ -275,16 +275,12 @@ def recurrence_combine(left: Elements, right: Elements) -> Elements:
     return [stablehlo.multiply(a, c), stablehlo.add(stablehlo.multiply(c, b), d)]
 
 
-def recurrence_step(kept: Elements, row: Elements) -> Elements:
-    return [stablehlo.add(stablehlo.multiply(row[0], kept[0]), row[1])]
-
-
 RECURRENCE = Scan(
     lift=lambda rows, dtype: rows,
     combine=recurrence_combine,
     emit=lambda combined: combined[-1],
     start=lambda row: row[1:],
-    step=recurrence_step,
+    step=lambda carry, row: [stablehlo.add(stablehlo.multiply(row[0], carry[0]), row[1])],
 )
 
 

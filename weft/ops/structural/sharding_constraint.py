@@ -277,8 +277,7 @@ def constraint_lower(context: Any, x: Any, *, sharding: Sharding) -> Any:
     manual = context.module.manual
     if manual is not None and manual.has_all_axes:
         return x
-    how = context.module.sharding(sharding, context.in_types[0])
-    return stablehlo.sharding_constraint(x, how)
+    return stablehlo.sharding_constraint(x, context.module.sharding(sharding, context.in_types[0]))
 
 
 def is_abstract(sharding: Sharding) -> bool:
