@@ -63,11 +63,9 @@ def load_on_first_use(
 
 
 def public_names(namespace: Mapping[str, Any]) -> Callable[[], list[str]]:
-    """A public module's `__dir__`: the documented names.
-
-    These are the names in `__all__`, and the public ones in `_BESIDE_STAR` that a star import
-    leaves out. Other names of the module can be had all the same.
-    """
+    """A public module's `__dir__`: the documented names. These are the names in `__all__`, and the
+    public ones in `_BESIDE_STAR` that a star import leaves out. Other names of the module can be
+    had all the same."""
     return lambda: sorted({*namespace["__all__"], *namespace.get("_BESIDE_STAR", ())})
 
 

@@ -380,11 +380,9 @@ def inline_jits(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
-    """`transpose_jaxpr` for jaxprs whose equations may also compute nonlinear values.
-
-    In the later part of a partial evaluation, which recomputes, a branch or a loop returns values
-    beside tangents. They are computed before the transpose.
-    """
+    """`transpose_jaxpr` for jaxprs whose equations may also compute nonlinear values. In the later
+    part of a partial evaluation, which recomputes, a branch or a loop returns values beside
+    tangents. They are computed before the transpose."""
     key = ("remat_transpose", linear, nonzero)
     return jaxpr.memoize(key, lambda: transposed(jaxpr, linear, nonzero))
 

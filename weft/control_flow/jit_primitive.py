@@ -41,10 +41,8 @@ jit_p.neutral = {"inline": False, "keep_unused": False, "compiler_options_kvs": 
 def jit_program(
     jaxpr: Jaxpr, name: str, donated: tuple[bool, ...], arrays: Sequence[Any], operation: str = ""
 ) -> Program:
-    """The executable of a jaxpr for the devices, shardings and layouts of `arrays`, cached.
-
-    Raises WeftValueError, naming the operation, where the arrays are on different devices.
-    """
+    """The executable of a jaxpr for the devices, shardings and layouts of `arrays`, cached. Raises
+    WeftValueError, naming the operation, where the arrays are on different devices."""
     where = operand_formats(arrays, operation or f"jit of {name}", {"jaxpr": jaxpr})
     return placed_program(jaxpr, name, donated=donated, **where)
 

@@ -298,10 +298,8 @@ def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[A
 
 
 def linear_solve_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """Makes system, right-hand side and solution vary alike: each device solves its own system.
-
-    A system that communicates between devices keeps its types.
-    """
+    """Makes system, right-hand side and solution vary alike: each device solves its own system. A
+    system that communicates between devices keeps its types."""
     solve, b = unbind(list(types), **params)
     parts = [part for part in solve.parts() if part is not None]
     everywhere = frozenset(axis.name for axis in mesh_axes())

@@ -56,11 +56,8 @@ def select_rows(which: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def stop_gradient_elsewhere(taken: Any, x: Any) -> Any:
-    """`x`, through which derivatives pass in the rows of `taken` only.
-
-    A branch is computed for all rows. In those that do not take it its slope may be infinite, and
-    would make NaN of a zero.
-    """
+    """`x`, through which derivatives pass in the rows of `taken` only. A branch is computed for all
+    rows. In those that do not take it its slope may be infinite, and would make NaN of a zero."""
     return select_rows(taken, x, untaken_p.bind(x))
 
 

@@ -476,11 +476,9 @@ def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any])
 def reduce_window_by_fold(
     jaxpr: Jaxpr, params: dict[str, Any], operands: Values, fills: Values, starts: Values
 ) -> list[Any]:
-    """Writes the windowed reduction out, one element of the window after the other.
-
-    `starts` are the initial values in the shape of the result. Padding counts for nothing, as in an
-    executable, even if an initial value is not the identity.
-    """
+    """Writes the windowed reduction out, one element of the window after the other. `starts` are
+    the initial values in the shape of the result. Padding counts for nothing, as in an executable,
+    even if an initial value is not the identity."""
     pairs = zip(params["padding"], params["base_dilation"], strict=True)
     config = [(low, high, apart - 1) for (low, high), apart in pairs]
     shape = type_of(starts[0]).shape

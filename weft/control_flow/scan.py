@@ -344,11 +344,8 @@ def transposed_body(
     jaxpr: Jaxpr, loop: Loop, of_consts: Flags, of_xs: Flags, start: Flags, nonzero_ys: Flags
 ) -> tuple[Jaxpr, Flags, tuple[Flags, Flags]]:
     """The body of the transposed loop; which carried values have cotangents; which linear constants
-    and scanned arrays get one.
-
-    The loop carries the cotangents of carried values and the sums so far of those of linear
-    constants.
-    """
+    and scanned arrays get one. The loop carries the cotangents of carried values and the sums so
+    far of those of linear constants."""
     linear = (*of_consts, *(True,) * loop.num_carry, *of_xs)
     a, b = sum(of_consts), sum(of_consts) + loop.num_carry
 

@@ -161,10 +161,8 @@ class ShapeDtypeStruct(Typed):
 
 
 def described_type(value: Any) -> ArrayType:
-    """The type of an array, of a number, or of a value with a `shape` and `dtype`.
-
-    A mere description has the width that the dtype rule allows.
-    """
+    """The type of an array, of a number, or of a value with a `shape` and `dtype`. A mere
+    description has the width that the dtype rule allows."""
     try:
         found = type_of(user_value(value))
     except WeftTypeError:

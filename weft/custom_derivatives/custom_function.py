@@ -511,10 +511,8 @@ def check_structure(got: Any, wanted: Any, message: str, operation: str) -> Tree
 
 def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
     """A leaf of a rule's result in the wanted type. Only Python numbers are converted, and under
-    JAX's rule for arguments every floating-point number.
-
-    Raises ShapeError or DTypeError for a leaf of another shape or dtype.
-    """
+    JAX's rule for arguments every floating-point number. Raises ShapeError or DTypeError for a leaf
+    of another shape or dtype."""
     got = type_of(value)
     if got is wanted:
         return value

@@ -43,11 +43,8 @@ from weft.refs.discharge import has_references, pure_call, written_inside
 
 
 class Rule:
-    """The derivative of an application with respect to its arguments.
-
-    Primals are all operands; tangents are those of the arguments, at least one of them not a
-    `Zero`.
-    """
+    """The derivative of an application with respect to its arguments. Primals are all operands;
+    tangents are those of the arguments, at least one of them not a `Zero`."""
 
     def __init__(self, name: str) -> None:
         self.name = name

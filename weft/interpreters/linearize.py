@@ -70,12 +70,9 @@ class _RuleTrace(Trace):
 
 
 class UserRuleTrace(_RuleTrace):
-    """The trace of a user's rule.
-
-    Such a rule may apply a primitive that holds jaxprs to primals and tangents together (a jitted
-    rule does): the part of primals alone runs at once, the rest is recorded. weft's own rules bind
-    linear jaxprs, which need no splitting.
-    """
+    """The trace of a user's rule. Such a rule may apply a primitive that holds jaxprs to primals
+    and tangents together (a jitted rule does): the part of primals alone runs at once, the rest is
+    recorded. weft's own rules bind linear jaxprs, which need no splitting."""
 
     __slots__ = ()
 

@@ -68,10 +68,8 @@ class OneJaxpr:
 
 
 def holds_one_jaxpr(kind: OneJaxpr, **own: Rule | None) -> None:
-    """Registers the family's rules for a primitive.
-
-    `own` are further rules, by the name of their table; None leaves one out.
-    """
+    """Registers the family's rules for a primitive. `own` are further rules, by the name of their
+    table; None leaves one out."""
     derived = {
         "type_rule": partial(one_type, kind),
         "retype": retype_program,

@@ -19,11 +19,9 @@ from weft.interpreters.dce import dce_equations
 
 @dataclasses.dataclass(frozen=True)
 class PartiallyEvaluated:
-    """A jaxpr split in two.
-
-    `known` takes the known inputs and computes the known results, then the residuals; `unknown`
-    takes the residuals, then the unknown inputs, and computes the results marked in `unknown_out`.
-    """
+    """A jaxpr split in two. `known` takes the known inputs and computes the known results, then the
+    residuals; `unknown` takes the residuals, then the unknown inputs, and computes the results
+    marked in `unknown_out`."""
 
     known: Jaxpr
     unknown: Jaxpr

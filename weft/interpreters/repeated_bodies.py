@@ -231,10 +231,8 @@ def groups_of(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) ->
 
 
 def best_phase(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) -> int:
-    """The cut of a run into bodies where the next body reads the fewest values of one.
-
-    Only cuts that lose no body count. Values that outlive a body are read wherever the cut is.
-    """
+    """The cut of a run into bodies where the next body reads the fewest values of one. Only cuts
+    that lose no body count. Values that outlive a body are read wherever the cut is."""
     period = run.period
     crossing = [0] * (2 * period + 1)
     for i in range(run.start, run.start + 2 * period):

@@ -238,11 +238,8 @@ _INFINITE = 1 << 62
 
 
 class _Network:
-    """A network of edges with capacities, and the greatest flow through it.
-
-    `room` has for each node its next nodes and the flow still possible to them, reverse edges
-    included.
-    """
+    """A network of edges with capacities, and the greatest flow through it. `room` has for each
+    node its next nodes and the flow still possible to them, reverse edges included."""
 
     def __init__(self) -> None:
         self.room: list[dict[int, int]] = []

@@ -350,11 +350,8 @@ def _gone(ref: Ref, why: str) -> WeftValueError:
 
 
 def fitted(ref: Ref, value: Any, operation: str) -> Any:
-    """A value in the dtype of a reference, which may be written into it.
-
-    Raises WeftValueError for another dtype, and for a value of a transformation inside that of the
-    reference.
-    """
+    """A value in the dtype of a reference, which may be written into it. Raises WeftValueError for
+    another dtype, and for a value of a transformation inside that of the reference."""
     if isinstance(value, Ref):
         raise unread(value)
     value = user_value(value)

@@ -280,10 +280,8 @@ def vary(x: Any, axes: Iterable[Any]) -> Any:
 
 
 def cast_operand(operation: str | None, x: Any, names: Names) -> Any:
-    """Casts the operand of a collective to vary along the collective's axes.
-
-    Raises AxisError where the user has to write the cast; bodies of array functions pass no name.
-    """
+    """Casts the operand of a collective to vary along the collective's axes. Raises AxisError where
+    the user has to write the cast; bodies of array functions pass no name."""
     same = same_along(type_of(x), names)
     explicit = tuple(name for name in same if bound_axis(name).explicit)
     if explicit:

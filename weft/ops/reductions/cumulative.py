@@ -218,10 +218,8 @@ def interleave(even: Any, odd: Any, axis: int) -> Any:
 
 
 def linear_recurrence(a: Any, b: Any, axis: int, reverse: bool = False) -> Any:
-    """The solution of T[i] = a[i] T[i-1] + b[i] along an axis, with T[-1] = 0.
-
-    `a` and `b` have one shape and dtype; with `reverse`, T[i] = a[i] T[i+1] + b[i].
-    """
+    """The solution of T[i] = a[i] T[i-1] + b[i] along an axis, with T[-1] = 0. `a` and `b` have one
+    shape and dtype; with `reverse`, T[i] = a[i] T[i+1] + b[i]."""
     return linear_recurrence_p.bind(a, b, axis=axis, reverse=reverse)
 
 
@@ -310,10 +308,8 @@ def cumulative(
     transpose: Rule | None = None,
     **facts: Any,
 ) -> Primitive:
-    """A primitive that combines each element with all before it along `axis`.
-
-    `jvp(t, out, x, axis, reverse)` gives the tangent.
-    """
+    """A primitive that combines each element with all before it along `axis`. `jvp(t, out, x, axis,
+    reverse)` gives the tangent."""
     made = Primitive(name)
 
     def type_rule(x: ArrayType, *, axis: int, reverse: bool) -> ArrayType:

@@ -48,11 +48,9 @@ def is_place(value: Any) -> bool:
 def as_format(
     place: Any, operation: str, what: str = "", shape: Any = None, auto: bool = False
 ) -> tuple[Any, Any]:
-    """`as_sharding` of `place`, and the layout of a Format (None: no layout).
-
-    Raises ShapeError for a layout that does not fit arrays of a `shape`, naming `what`, and
-    WeftValueError for tiles that devices do not have, and for `Layout.AUTO` unless `auto`.
-    """
+    """`as_sharding` of `place`, and the layout of a Format (None: no layout). Raises ShapeError for
+    a layout that does not fit arrays of a `shape`, naming `what`, and WeftValueError for tiles that
+    devices do not have, and for `Layout.AUTO` unless `auto`."""
     if not isinstance(place, Format):
         if isinstance(place, Layout):
             fix = Fix("format", "pass weft.layout.Format(layout, sharding)", {"layout": place})
