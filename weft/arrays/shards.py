@@ -118,8 +118,7 @@ def parts_of(place: Place, type: ArrayType) -> Parts:
 
 
 def put_blocks(values: Values, type: ArrayType, sharding: Sharding, copy: bool) -> Buffer:
-    """A NumPy array (of stored values) as a buffer over several devices, copying only each device's
-    block."""
+    """A NumPy array (of stored values) as a buffer; each device gets a copy of its block."""
     parts = parts_of(sharding, type)
     return put_parts([_block(values, index) for index in parts.indices], parts, copy)
 

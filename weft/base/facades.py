@@ -23,8 +23,7 @@ _OWN = frozenset({"Any", "TYPE_CHECKING", "handed_on", "load_on_first_use", "pub
 def handed_on(
     namespace: Mapping[str, Any], modules: Iterable[str] = (), chapters: Mapping[str, str] = _NONE
 ) -> list[str]:
-    """A facade's `__all__`: its imported names other than modules, and those loaded on first
-    use."""
+    """A facade's `__all__`: its imported names but modules, and those loaded on first use."""
     found = {
         name
         for name, value in namespace.items()

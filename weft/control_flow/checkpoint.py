@@ -128,8 +128,7 @@ def checkpoint(
 def _closing_over(
     fun: Callable[P, R], name: str, static: set[int], args: Any, kwargs: Any
 ) -> tuple[Callable[..., R], Any]:
-    """A function that closes over the static arguments and the references among the others, and its
-    arguments."""
+    """A function closed over the static arguments and the references, and its arguments."""
 
     def full(dynamic: Any, keywords: Any) -> R:
         return fun(*[args[i] if i in static else x for i, x in enumerate(dynamic)], **keywords)
@@ -347,8 +346,7 @@ _HOLDING = (scan_p, cond_p)
 
 
 def inline_jits(jaxpr: Jaxpr) -> Jaxpr:
-    """Inlines jitted functions, also in loops and branches, so that policies see their
-    equations."""
+    """Inlines jitted functions, also in loops and branches: policies see their equations."""
 
     def make() -> Jaxpr:
         if not any(eqn.primitive in (jit_p, *_HOLDING) for eqn in jaxpr.eqns):

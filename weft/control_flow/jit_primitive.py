@@ -48,8 +48,7 @@ def jit_program(
 
 
 def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
-    """The executable of a library function that was called eagerly: fast to compile for little
-    work, as that of one operation."""
+    """The executable of a library function called eagerly: fast to compile for little work."""
     where = operand_formats(arrays, name, {"jaxpr": jaxpr})
     brief = is_brief(jaxpr, LITTLE)
     make = functools.partial(placed_program, jaxpr, name, fast_compile=brief, **where)

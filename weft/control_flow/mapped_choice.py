@@ -30,8 +30,7 @@ def map_in_order(
     name: str,
     unroll: bool = False,
 ) -> Mapped:
-    """Applies `apply` to each element along the mapped axis, in order, and stacks the results; with
-    `unroll`, without a loop."""
+    """Applies `apply` to each element in order and stacks the results; `unroll`: without a loop."""
     flags = is_mapped(dims)
     given, whole = partition(flags, args)
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(given, marked(flags, dims), strict=True)]

@@ -218,8 +218,7 @@ def first_loop(plan: ResidualPlan, loop: Loop, parts: Parts) -> tuple[list[Any],
 
 
 def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Flags, Flags]:
-    """The residual plan of the linearized body, the body of the linear loop, and which operands and
-    results have tangents."""
+    """The residual plan, the linear body, and which operands and results have tangents."""
     nonzero, split = close_flags(
         jaxpr, loop, start, linearize_jaxpr, lambda split: split.nonzero_out
     )

@@ -166,8 +166,7 @@ def run_while_loop(
 def _test_with_references(
     name: str, condition: TracedBody, body: LoopWithReferences
 ) -> tuple[Jaxpr, list[Any]]:
-    """The condition without references, which takes the arrays that the loop carries, and its other
-    closed-over values."""
+    """The condition on the arrays of references, and its other closed-over values."""
     if not body.refs and not has_references(condition.consts):
         return condition.jaxpr, condition.consts
     found = discharge(condition.jaxpr)

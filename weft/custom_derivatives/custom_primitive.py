@@ -274,8 +274,7 @@ def mapped_results(
     captured: tuple[int, ...],
     name: str,
 ) -> list[bool]:
-    """Which results differ among the elements: those that depend on a mapped operand, or have such
-    tangents by the rule."""
+    """Which results are mapped: by a mapped operand, or by their tangents in the rule."""
     found = [dim is not None for dim in vmap_jaxpr(jaxpr, axis, dims)[1]]
     if all(found) or not rule.own_tangents or _looking.get():
         return found

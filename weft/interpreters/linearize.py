@@ -135,8 +135,7 @@ class LinearizeTrace(DualTrace):
 
 
 def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
-    """Makes a linear jaxpr share the copies of NumPy arrays of the jaxpr being recorded, so that
-    one array is one constant of both."""
+    """Lets a linear jaxpr share copied NumPy arrays, as one constant, with the one around it."""
     while trace is not None:
         if isinstance(trace, StagingTrace):
             linear.captured = trace.captured

@@ -182,7 +182,6 @@ def one_dce(kind: OneJaxpr, eqn: Equation, used: Sequence[bool]) -> Cut:
 def smaller_equation(
     eqn: Equation, reads: Sequence[bool], used: Sequence[bool], params: Params
 ) -> tuple[list[bool], Equation]:
-    """The result of a dce rule: which operands are left, and the equation with these and the `used`
-    results."""
+    """The result of a dce rule: which operands are left, and the smaller equation."""
     inputs, outputs = marked(reads, eqn.inputs), marked(used, eqn.outputs)
     return list(reads), eqn.replace(inputs=inputs, outputs=outputs, params=params)

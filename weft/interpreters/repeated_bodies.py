@@ -102,8 +102,7 @@ def _inside(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def tokens_of(eqns: Sequence[Equation]) -> list[int]:
-    """A number for each equation, equal where all but the variables is equal; negative if the
-    equation must not be shared."""
+    """A number per equation, equal for equal ones but for variables; negative: not shared."""
     numbers: dict[Any, int] = {}
     found = []
     for i, eqn in enumerate(eqns):

@@ -91,8 +91,7 @@ def choose_residuals(split: Linearized, free: Collection[Var], once: bool = True
 
 
 def _without_repeats(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[Var, Var]]:
-    """The jaxpr without equations that repeat an earlier one, and the earlier result for each of
-    theirs."""
+    """The jaxpr without repeated equations, and the earlier result for each of theirs."""
     same: dict[Var, Var] = {}
     met: dict[Hashable, Equation] = {}
     eqns: list[Equation] = []

@@ -190,8 +190,7 @@ def updated(x: Any, index: Any, value: Any, method: str) -> Any:
 
 
 def indexed_shape(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
-    """The shape of the part at an index; arrays count by their shapes. Raises IndexError for an
-    index that does not fit the shape."""
+    """The shape of the part at an index. Raises IndexError if it does not fit the shape."""
 
     found, rest = windows(index, shape)
     lengths = list(shape)

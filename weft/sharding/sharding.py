@@ -186,8 +186,7 @@ def _shard_shape(sharding: Sharding, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def block_slices(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], ...]:
-    """For each device of `device_list`, the index of its block; `slice(None)` for an unsplit
-    dimension."""
+    """The index of the block of each device; `slice(None)` for an unsplit dimension."""
     lengths = sharding.shard_shape(shape)
     split = [count > 1 for count in sharding.block_counts(len(shape))]
     return tuple(
@@ -349,8 +348,7 @@ class TiledSharding(Sharding):
 
 
 def _checked_assignment(assignment: Any, devices: int) -> np.ndarray[Any, Any]:
-    """An assignment with the copies of a block in ascending order, so that equal ones compare
-    equal."""
+    """An assignment with the copies of a block in ascending order, for equality."""
     try:
         order = np.asarray(assignment)
     except ValueError:  # rows of different lengths

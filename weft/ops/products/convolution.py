@@ -339,8 +339,7 @@ def spatial_sizes(shape: Sequence[int], spec: Ints, steps: Ints) -> list[int]:
 def spatial_spans(
     lhs: ArrayType, rhs: ArrayType, out: ArrayType, params: dict[str, Any]
 ) -> list[tuple[int, int, int, int]]:
-    """For each spatial dimension the dilated lengths of array, kernel and result, and the padding
-    in front."""
+    """The dilated spatial lengths of array, kernel and result, and the padding in front."""
     steps = params["lhs_dilation"], params["rhs_dilation"], params["window_strides"]
     sizes, kernel, results = (
         spatial_sizes(x.shape, spec, step)
