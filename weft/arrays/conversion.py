@@ -89,10 +89,8 @@ def own_array(value: Any) -> Array:
 
 
 def unchanged(operand: Any) -> Any:
-    """The result of an operation with nothing to do: the operand, of NumPy's an array.
-
-    A traced number stays one, so that programs hold it and not an array of it.
-    """
+    """The result of an operation with nothing to do: the operand, of NumPy's an array. A traced
+    number stays one, so that programs hold it and not an array of it."""
     if isinstance(operand, _NUMBERS):
         return operand if current_trace() is not bottom_trace() else as_array(operand)
     plain = isinstance(operand, np.ndarray) and operand.dtype != dtypes.float0

@@ -17,10 +17,8 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 def host_values(value: Any, of: ArrayType) -> np.ndarray[Any, Any]:
     """A number or NumPy array as a NumPy array of the dtype of `type_of`; itself if it has that.
-
     Raises OverflowError for an integer that does not fit, and WeftTypeError for a type without
-    values.
-    """
+    values."""
     if isinstance(value, np.ndarray) and value.dtype == of.dtype:
         return value
     if isinstance(value, LinearOperand):

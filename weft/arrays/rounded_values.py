@@ -28,8 +28,7 @@ _LOWEST = np.uint32(0xFF)
 
 
 def mark_rounded(made: Any, given: Any = None) -> Any:
-    """Marks an array of 32-bit floats, the default width; returns it. `given`: the NumPy array of
-    which it was made."""
+    """Marks and returns an array of 32-bit floats that was made of the NumPy array `given`."""
     if type(made) is Array and made.type.dtype in HALVED:
         made._rounding = _nothing if given is None else weakref.ref(given)
     return made

@@ -118,8 +118,7 @@ def parts_of(place: Place, type: ArrayType) -> Parts:
 
 
 def put_blocks(values: Values, type: ArrayType, sharding: Sharding, copy: bool) -> Buffer:
-    """A NumPy array (of stored values) as a buffer over several devices, copying only each device's
-    block."""
+    """A NumPy array (of stored values) as a buffer; each device gets a copy of its block."""
     parts = parts_of(sharding, type)
     return put_parts([_block(values, index) for index in parts.indices], parts, copy)
 
@@ -140,10 +139,8 @@ def put_parts(blocks: Sequence[Values], parts: Parts, copy: bool) -> Buffer:
 
 
 def gathered(buffer: Buffer, parts: Parts) -> Values:
-    """All values of a buffer over several devices, as they are stored: read-only.
-
-    Raises WeftValueError if no device of this process holds some of them.
-    """
+    """All values of a buffer over several devices, as they are stored: read-only. Raises
+    WeftValueError if no device of this process holds some of them."""
     if not parts.complete:
         raise _elsewhere(parts)
     backend = client.backend()
@@ -257,11 +254,9 @@ def move(
     copy: bool = False,
     layout: Layout | None = None,
 ) -> Buffer:
-    """A buffer of an array at `source` as a buffer at `target`, in the same layout.
-
-    Blocks in place are shared, unless `copy`; whole blocks go from device to device, and the others
-    through the host, which reads only the needed values.
-    """
+    """A buffer of an array at `source` as a buffer at `target`, in the same layout. Blocks in place
+    are shared, unless `copy`; whole blocks go from device to device, and the others through the
+    host, which reads only the needed values."""
     old, new = parts_of(source, type), parts_of(target, type)
     steps = _route(source, target, type)
     shards = client.backend().shards(buffer)

@@ -15,8 +15,7 @@ from weft.runtime import client
 
 
 class Uncommitted:
-    """A device of an uncommitted array, or of an executable of uncommitted operands; equal ones are
-    one object."""
+    """A device of uncommitted arrays, or of an executable of such operands, interned."""
 
     __slots__ = ("device",)
 

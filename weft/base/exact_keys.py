@@ -35,8 +35,7 @@ _MADE_ANEW = (
 
 
 def exact_key(value: Any) -> Any:
-    """The key of a value: its class and its bits. Hashing the key raises TypeError if a part of the
-    value has no hash."""
+    """The key of a value: its class and its bits. Its hash raises TypeError if a part has none."""
     cls = type(value)
     if cls is float:
         return cls, _bits(value)

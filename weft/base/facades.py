@@ -23,8 +23,7 @@ _OWN = frozenset({"Any", "TYPE_CHECKING", "handed_on", "load_on_first_use", "pub
 def handed_on(
     namespace: Mapping[str, Any], modules: Iterable[str] = (), chapters: Mapping[str, str] = _NONE
 ) -> list[str]:
-    """A facade's `__all__`: its imported names other than modules, and those loaded on first
-    use."""
+    """A facade's `__all__`: its imported names but modules, and those loaded on first use."""
     found = {
         name
         for name, value in namespace.items()
@@ -63,11 +62,9 @@ def load_on_first_use(
 
 
 def public_names(namespace: Mapping[str, Any]) -> Callable[[], list[str]]:
-    """A public module's `__dir__`: the documented names.
-
-    These are the names in `__all__`, and the public ones in `_BESIDE_STAR` that a star import
-    leaves out. Other names of the module can be had all the same.
-    """
+    """A public module's `__dir__`: the documented names. These are the names in `__all__`, and the
+    public ones in `_BESIDE_STAR` that a star import leaves out. Other names of the module can be
+    had all the same."""
     return lambda: sorted({*namespace["__all__"], *namespace.get("_BESIDE_STAR", ())})
 
 

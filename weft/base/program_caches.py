@@ -80,11 +80,9 @@ def on_clear(forget: F) -> F:
 
 
 class BoundedCache(dict[Any, Any]):
-    """A dictionary that `clear_caches` empties, and that empties itself when full.
-
-    So loops over many shapes or numbers do not fill the memory. To drop the least recently used
-    alone, every look-up would have to be recorded.
-    """
+    """A dictionary that `clear_caches` empties, and that empties itself when full. So loops over
+    many shapes or numbers do not fill the memory. To drop the least recently used alone, every
+    look-up would have to be recorded."""
 
     __slots__ = ("__weakref__", "most")
     __hash__ = object.__hash__  # type: ignore[assignment]

@@ -17,8 +17,7 @@ def is_terminal() -> bool:
 
 
 def overwrites_lines() -> bool:
-    """Whether a carriage return goes back to the beginning of the line: on a terminal, and in a
-    notebook."""
+    """Whether a carriage return begins the line again: on a terminal, in a notebook."""
     return is_terminal() or getattr(shell(), "kernel", None) is not None
 
 

@@ -72,8 +72,7 @@ R = TypeVar("R")
 
 
 class charged:
-    """`with charged("lowering"):` charges the block's time in this thread to a kind; so does
-    `@charged("lowering")`."""
+    """`with charged("lowering"):` or `@charged("lowering")` charges a block's time to a kind."""
 
     __slots__ = ("_before", "_kind", "_start")
 

@@ -39,11 +39,8 @@ from weft.tree.difference import differences
 @dataclasses.dataclass(frozen=True)
 class LoopBody:
     """A traced loop body: its jaxpr, the values it closed over, the structure of its results other
-    than the carried values, and the types of the carried values.
-
-    If it closes over references, the jaxpr takes their arrays, and returns those of the `written`
-    ones after its results.
-    """
+    than the carried values, and the types of the carried values. If it closes over references, the
+    jaxpr takes their arrays, and returns those of the `written` ones after its results."""
 
     jaxpr: Jaxpr
     consts: list[Any]
@@ -105,11 +102,9 @@ def trace_body(
     call: Callable[..., Any] | None = None,
     references: bool = False,
 ) -> TracedBody:
-    """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments.
-
-    The jaxpr is shared with equal ones. `call(function, *args)`, if given, calls the function. With
-    `references` the function may close over them.
-    """
+    """Traces `function(*args)`, where `in_tree` is the structure of the tuple of arguments. The
+    jaxpr is shared with equal ones. `call(function, *args)`, if given, calls the function. With
+    `references` the function may close over them."""
     name = function_name(function)
     trees: list[Any] = []
 
@@ -143,10 +138,8 @@ def trace_loop_body(
     result: Callable[[Any], Any],
 ) -> LoopBody:
     """Traces a function whose first argument, of structure `trees[0]`, is carried around a loop.
-
     `result` takes the structure of the results, carried values first, and returns that of the
-    others. A Python number in the carry takes the dtype that the body returns.
-    """
+    others. A Python number in the carry takes the dtype that the body returns."""
     name = function_name(function)
     in_tree = tree.treedef_tuple(tuple(trees))
     types, n = list(carry_types), len(carry_types)
@@ -210,11 +203,9 @@ def run_as_one(primitive: Primitive, brief: bool, *args: Any, **params: Any) -> 
 
 
 def close_carry(jaxpr: Jaxpr, num_consts: int, num_carry: int, weak: bool = False) -> Jaxpr:
-    """The body with carried values of one type going in and coming out.
-
-    Types go up a lattice of finite height, so this ends. Shapes and dtypes are equal already. Weak
-    types matter only to the user's function: `weak` makes them equal too.
-    """
+    """The body with carried values of one type going in and coming out. Types go up a lattice of
+    finite height, so this ends. Shapes and dtypes are equal already. Weak types matter only to the
+    user's function: `weak` makes them equal too."""
 
     def make() -> Jaxpr:
         body = jaxpr

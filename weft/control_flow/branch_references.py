@@ -13,8 +13,7 @@ from weft.tracing.traces import TracedBody
 
 
 def pure_branches(traced: Sequence[TracedBody]) -> tuple[list[TracedBody], list[Ref]]:
-    """The branches without references, and the references whose arrays they return after their
-    results."""
+    """The branches without references, and the references whose arrays they append."""
     if not any(has_references(body.consts) for body in traced):
         return list(traced), []
     arrays: dict[int, Any] = {}

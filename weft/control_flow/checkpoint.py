@@ -129,12 +129,10 @@ def checkpoint(
 def _closing_over(
     fun: Callable[P, R], name: str, static: set[int], args: Any, kwargs: Any
 ) -> tuple[Callable[..., R], Any]:
-    """A function that closes over the static arguments and the references among the others, and its
-    arguments."""
+    """A function closed over the static arguments and the references, and its arguments."""
 
     def full(dynamic: Any, keywords: Any) -> R:
-        values = [args[i] if i in static else x for i, x in enumerate(dynamic)]
-        return fun(*values, **keywords)
+        return fun(*[args[i] if i in static else x for i, x in enumerate(dynamic)], **keywords)
 
     full.__name__ = name
     given = [None if i in static else x for i, x in enumerate(args)]
@@ -349,8 +347,7 @@ _HOLDING = (scan_p, cond_p)
 
 
 def inline_jits(jaxpr: Jaxpr) -> Jaxpr:
-    """Inlines jitted functions, also in loops and branches, so that policies see their
-    equations."""
+    """Inlines jitted functions, also in loops and branches: policies see their equations."""
 
     def make() -> Jaxpr:
         if not any(eqn.primitive in (jit_p, *_HOLDING) for eqn in jaxpr.eqns):
@@ -382,11 +379,9 @@ def inline_jits(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
-    """`transpose_jaxpr` for jaxprs whose equations may also compute nonlinear values.
-
-    In the later part of a partial evaluation, which recomputes, a branch or a loop returns values
-    beside tangents. They are computed before the transpose.
-    """
+    """`transpose_jaxpr` for jaxprs whose equations may also compute nonlinear values. In the later
+    part of a partial evaluation, which recomputes, a branch or a loop returns values beside
+    tangents. They are computed before the transpose."""
     key = ("remat_transpose", linear, nonzero)
     return jaxpr.memoize(key, lambda: transposed(jaxpr, linear, nonzero))
 

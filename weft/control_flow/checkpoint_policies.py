@@ -174,8 +174,7 @@ def save_from_both_policies(first: Policy, second: Policy) -> Policy:
     def policy(primitive: Primitive, *types: Any, **params: Any) -> bool | Answer | Offloadable:
         return first(primitive, *types, **params) or second(primitive, *types, **params)
 
-    both = is_constant(first) and is_constant(second)
-    return constant(policy) if both else policy
+    return constant(policy) if (is_constant(first) and is_constant(second)) else policy
 
 
 def save_and_offload_only_these_names(

@@ -141,8 +141,7 @@ def _no_unrolling(name: str, unroll: Any) -> WeftValueError:
 
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
-    """The dtype of the index, and whether it is weak. Raises WeftTypeError for bounds that are not
-    real scalars."""
+    """The index's dtype, and whether it is weak. Raises WeftTypeError unless bounds are scalars."""
     types = [type_of(lower), type_of(upper)]
     for which, type in zip(("lower", "upper"), types, strict=True):
         if type.shape or type.dtype not in dtypes.INTEGER | dtypes.FLOATING:

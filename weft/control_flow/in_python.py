@@ -81,8 +81,7 @@ def _no_pair(what: str, name: str, out: Any) -> WeftTypeError:
 def run_while(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> tuple[Any, bool]:
-    """Runs a while loop while its condition has a value; returns the last carry, and whether it
-    ended."""
+    """Runs a while loop while its condition is known; returns the carry, and whether it ended."""
     value = tree.map(lambda x: x if hasattr(x, "type") else as_array(user_value(x)), init_val)
     while True:
         goes_on = known_number(cond_fun(value))

@@ -40,17 +40,14 @@ emits_jaxprs.add(jit_p)
 def jit_program(
     jaxpr: Jaxpr, name: str, donated: tuple[bool, ...], arrays: Sequence[Any], operation: str = ""
 ) -> Program:
-    """The executable of a jaxpr for the devices, shardings and layouts of `arrays`, cached.
-
-    Raises WeftValueError, naming the operation, where the arrays are on different devices.
-    """
+    """The executable of a jaxpr for the devices, shardings and layouts of `arrays`, cached. Raises
+    WeftValueError, naming the operation, where the arrays are on different devices."""
     where = operand_formats(arrays, operation or f"jit of {name}", {"jaxpr": jaxpr})
     return placed_program(jaxpr, name, donated=donated, **where)
 
 
 def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
-    """The executable of a library function that was called eagerly: fast to compile for little
-    work, as that of one operation."""
+    """The executable of a library function called eagerly: fast to compile for little work."""
     where = operand_formats(arrays, name, {"jaxpr": jaxpr})
     brief = is_brief(jaxpr, LITTLE)
     make = functools.partial(placed_program, jaxpr, name, fast_compile=brief, **where)

@@ -143,8 +143,7 @@ def custom_linear_solve(
         which = f"transpose_solve {function_name(other_solve)}"
         other = traced(lambda x: other_solve(vecmat, x), which, has_aux)
         solver_t = System(other.jaxpr, other.consts)
-    outs = bind_solve(Solve(system, system_t, solver, solver_t), leaves)
-    return found.out_tree.unflatten(outs)
+    return found.out_tree.unflatten(bind_solve(Solve(system, system_t, solver, solver_t), leaves))
 
 
 def traced_body(function: Callable[..., Any], in_tree: Any, types: Sequence[ArrayType]) -> Any:
@@ -297,10 +296,8 @@ def linear_solve_type(*types: ArrayType, jaxprs: Any, num_consts: Any) -> list[A
 
 
 def linear_solve_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """Makes system, right-hand side and solution vary alike: each device solves its own system.
-
-    A system that communicates between devices keeps its types.
-    """
+    """Makes system, right-hand side and solution vary alike: each device solves its own system. A
+    system that communicates between devices keeps its types."""
     solve, b = unbind(list(types), **params)
     parts = [part for part in solve.parts() if part is not None]
     everywhere = frozenset(axis.name for axis in mesh_axes())
@@ -372,8 +369,7 @@ def linear_solve_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -
 
 def linear_solve_lower(context: Any, *operands: Any, jaxprs: Any, num_consts: Any) -> list[Any]:
     solve, b = unbind(operands, jaxprs, num_consts)
-    values = [*solve.solve.consts, *b]
-    return list(context.lower_jaxpr(solve.solve.jaxpr, values, "linear_solve"))
+    return list(context.lower_jaxpr(solve.solve.jaxpr, [*solve.solve.consts, *b], "linear_solve"))
 
 
 def linear_solve_runs(eqn: Equation) -> InnerPrograms:

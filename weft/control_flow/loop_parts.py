@@ -75,8 +75,7 @@ def fixpoint(
     flags = tuple(start)
     while True:
         made = make(flags)
-        found = marks(made)[: len(flags)]
-        wider = tuple([a or b for a, b in zip(flags, found, strict=True)])
+        wider = tuple([a or b for a, b in zip(flags, marks(made)[: len(flags)], strict=True)])
         if wider == flags:
             return flags, made
         flags = wider

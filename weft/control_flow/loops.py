@@ -207,8 +207,7 @@ def _scan_references(
 def typed_leaves(
     what: str, name: str, which: str, value: Any
 ) -> tuple[list[Any], list[ArrayType], Any]:
-    """The leaves of a tree, their types, and its structure. Raises WeftTypeError naming a leaf that
-    is not an array."""
+    """The leaves, types and structure of a tree. Raises WeftTypeError naming a wrong leaf."""
     leaves, structure = tree.flatten(value)
     leaves = [user_value(x) for x in beside_float64(leaves)]
     types = []

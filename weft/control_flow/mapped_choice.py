@@ -30,8 +30,7 @@ def map_in_order(
     name: str,
     unroll: bool = False,
 ) -> Mapped:
-    """Applies `apply` to each element along the mapped axis, in order, and stacks the results; with
-    `unroll`, without a loop."""
+    """Applies `apply` to each element in order and stacks the results; `unroll`: without a loop."""
     flags = is_mapped(dims)
     given, whole = partition(flags, args)
     rows = [move_dim(x, d, 0, axis.size) for x, d in zip(given, marked(flags, dims), strict=True)]
@@ -56,11 +55,8 @@ def select_rows(which: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def stop_gradient_elsewhere(taken: Any, x: Any) -> Any:
-    """`x`, through which derivatives pass in the rows of `taken` only.
-
-    A branch is computed for all rows. In those that do not take it its slope may be infinite, and
-    would make NaN of a zero.
-    """
+    """`x`, through which derivatives pass in the rows of `taken` only. A branch is computed for all
+    rows. In those that do not take it its slope may be infinite, and would make NaN of a zero."""
     return select_rows(taken, x, untaken_p.bind(x))
 
 

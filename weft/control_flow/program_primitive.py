@@ -17,10 +17,8 @@ def _open(value: Any) -> Any:
 
 
 class ProgramPrimitive(Primitive):
-    """A primitive with several results whose parameters hold jaxprs.
-
-    Interpreters from outside may pass a `ClosedJaxpr`, as `make_jaxpr` returns it.
-    """
+    """A primitive with several results whose parameters hold jaxprs. Interpreters from outside may
+    pass a `ClosedJaxpr`, as `make_jaxpr` returns it."""
 
     __slots__ = ()
 

@@ -40,6 +40,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.slicing import pad, slice, slice_in_dim
 from weft.ops.reductions.reduce import (
     all_ones,
+    axes_to_front,
     highest,
     lowest,
     reduce_and,
@@ -67,7 +68,6 @@ from weft.ops.structural.shape import (
     reduce_vmap_axes,
     reduced_shape,
     reshape,
-    transpose,
 )
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
@@ -300,7 +300,7 @@ def reduce_by_tree(
 ) -> list[Any]:
     """Writes the reduction out: combines neighbours in order until one row is left, and that with
     `starts`, the initial values in the shape of the result."""
-    rows = [axes_first(x, dimensions) for x in operands]
+    rows = [axes_to_front(x, dimensions) for x in operands]
     length = type_of(rows[0]).shape[0]
     if not length:
         return list(starts)
@@ -314,14 +314,6 @@ def reduce_by_tree(
         rows, length = joined, pairs + length % 2
     shape = type_of(starts[0]).shape
     return apply_elementwise(jaxpr, starts, [reshape(x, shape) for x in rows])
-
-
-def axes_first(x: Any, axes: tuple[int, ...]) -> Any:
-    """Moves the given axes to the front as one dimension."""
-    shape = type_of(x).shape
-    kept = [d for d in range(len(shape)) if d not in axes]
-    moved = transpose(x, (*axes, *kept))
-    return reshape(moved, (prod(shape[d] for d in axes), *(shape[d] for d in kept)))
 
 
 def jvp_written_out(
@@ -468,12 +460,6 @@ def reduce_window_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[A
     return [result_type(types, shape, t.dtype) for t in operands]
 
 
-def pad_config(params: dict[str, Any]) -> list[tuple[int, int, int]]:
-    """The padding and dilation of a windowed reduction, as `pad` takes it."""
-    pairs = zip(params["padding"], params["base_dilation"], strict=True)
-    return [(low, high, apart - 1) for (low, high), apart in pairs]
-
-
 def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any]) -> list[Any]:
     """For each position in a window, in order, the elements of all windows there."""
     steps, spread = params["window_strides"], params["window_dilation"]
@@ -489,12 +475,11 @@ def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any])
 def reduce_window_by_fold(
     jaxpr: Jaxpr, params: dict[str, Any], operands: Values, fills: Values, starts: Values
 ) -> list[Any]:
-    """Writes the windowed reduction out, one element of the window after the other.
-
-    `starts` are the initial values in the shape of the result. Padding counts for nothing, as in an
-    executable, even if an initial value is not the identity.
-    """
-    config = pad_config(params)
+    """Writes the windowed reduction out, one element of the window after the other. `starts` are
+    the initial values in the shape of the result. Padding counts for nothing, as in an executable,
+    even if an initial value is not the identity."""
+    pairs = zip(params["padding"], params["base_dilation"], strict=True)
+    config = [(low, high, apart - 1) for (low, high), apart in pairs]
     shape = type_of(starts[0]).shape
     if not prod(shape):
         return list(starts)

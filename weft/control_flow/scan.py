@@ -218,8 +218,7 @@ def first_loop(plan: ResidualPlan, loop: Loop, parts: Parts) -> tuple[list[Any],
 
 
 def split_linear(jaxpr: Jaxpr, loop: Loop, start: Flags) -> tuple[Any, Jaxpr, Flags, Flags]:
-    """The residual plan of the linearized body, the body of the linear loop, and which operands and
-    results have tangents."""
+    """The residual plan, the linear body, and which operands and results have tangents."""
     nonzero, split = close_flags(
         jaxpr, loop, start, linearize_jaxpr, lambda split: split.nonzero_out
     )
@@ -327,8 +326,7 @@ def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Lo
         [*known_xs, *cts_ys],
     )
     ct_carry = spread(carried, outs[:n])
-    pairs = zip(outs[n:m], linear_consts, strict=True)
-    ct_consts = [in_dtype(ct, of) for ct, of in pairs]
+    ct_consts = [in_dtype(ct, of) for ct, of in zip(outs[n:m], linear_consts, strict=True)]
     return [
         *merge_cotangents(of_consts, to_consts, ct_consts),
         *(ct if flag else None for flag, ct in zip(of_carry, ct_carry, strict=True)),
@@ -345,11 +343,8 @@ def transposed_body(
     jaxpr: Jaxpr, loop: Loop, of_consts: Flags, of_xs: Flags, start: Flags, nonzero_ys: Flags
 ) -> tuple[Jaxpr, Flags, tuple[Flags, Flags]]:
     """The body of the transposed loop; which carried values have cotangents; which linear constants
-    and scanned arrays get one.
-
-    The loop carries the cotangents of carried values and the sums so far of those of linear
-    constants.
-    """
+    and scanned arrays get one. The loop carries the cotangents of carried values and the sums so
+    far of those of linear constants."""
     linear = (*of_consts, *(True,) * loop.num_carry, *of_xs)
     a, b = sum(of_consts), sum(of_consts) + loop.num_carry
 
@@ -381,8 +376,7 @@ def transposed_body(
         return [*new_carry, *map(add_tangents, totals, new_consts), *found]
 
     types = [type for part in parts for type in part]
-    body = rebuild(function, types, jaxpr.name, "transpose")
-    return body, carried, (to_consts, to_xs)
+    return rebuild(function, types, jaxpr.name, "transpose"), carried, (to_consts, to_xs)
 
 
 def scan_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
@@ -430,8 +424,7 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Constants are read at every step, scanned arrays by element, others as a whole."""
     jaxpr, loop = Loop.of(eqn.params)
-    found = inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs])
-    consts, _, xs = loop.split(found)
+    consts, _, xs = loop.split(inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs]))
     carry = loop.split(eqn.inputs)[1]
 
     def element(read: Read) -> Read:

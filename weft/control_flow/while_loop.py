@@ -166,8 +166,7 @@ def run_while_loop(
 def _test_with_references(
     name: str, condition: TracedBody, body: LoopWithReferences
 ) -> tuple[Jaxpr, list[Any]]:
-    """The condition without references, which takes the arrays that the loop carries, and its other
-    closed-over values."""
+    """The condition on the arrays of references, and its other closed-over values."""
     if not body.refs and not has_references(condition.consts):
         return condition.jaxpr, condition.consts
     found = discharge(condition.jaxpr)
@@ -432,8 +431,7 @@ def select_running(test: Jaxpr, body: Jaxpr, cond_nconsts: int) -> tuple[Jaxpr, 
         def advance(*values: Any) -> list[Any]:
             own, carry = values[: n + m], values[n + m :]
             (goes_on,) = eval_jaxpr(test, (), *own[:n], *carry)
-            outs = eval_jaxpr(body, (), *own[n:], *carry)
-            steps = zip(outs, carry, strict=True)
+            steps = zip(eval_jaxpr(body, (), *own[n:], *carry), carry, strict=True)
             return [x if x is old else select_rows(goes_on, x, old) for x, old in steps]
 
         types = test.in_types[:n] + body.in_types

@@ -145,10 +145,8 @@ learn_class.append(_learn)
 
 
 def array_of_value(value: Any) -> Any:
-    """The array of a value of a registered class; any other value as it is.
-
-    Raises ArrayProtocolError, naming the class, if `__weft_array__` returns no array.
-    """
+    """The array of a value of a registered class; any other value as it is. Raises
+    ArrayProtocolError, naming the class, if `__weft_array__` returns no array."""
     return _asked(value) if type(value) in array_values else value
 
 

@@ -84,10 +84,8 @@ def checked(jaxpr: Jaxpr) -> Jaxpr:
 def check_operands_fit(
     title: str, types: Sequence[ArrayType], jaxpr: Jaxpr, what: str = "the program"
 ) -> None:
-    """Raises JaxprError if operands do not have the shapes and dtypes of a jaxpr's inputs.
-
-    `title` names the application in the message, `what` the jaxpr.
-    """
+    """Raises JaxprError if operands do not have the shapes and dtypes of a jaxpr's inputs. `title`
+    names the application in the message, `what` the jaxpr."""
     wanted = jaxpr.in_types
     if [(t.shape, t.dtype) for t in types] != [(t.shape, t.dtype) for t in wanted]:
         raise operands_do_not_fit(title, types, wanted, what)

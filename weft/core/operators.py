@@ -60,10 +60,8 @@ def _reflected(name: str) -> Any:
 
 
 def _forwarding(method: F) -> F:
-    """A method that calls the implementation of its name with its own arguments.
-
-    The decorated function states the signature and the meaning.
-    """
+    """A method that calls the implementation of its name with its own arguments. The decorated
+    function states the signature and the meaning."""
     return _alike(method.__name__, method, method.__doc__ or "")
 
 
@@ -556,11 +554,9 @@ _own: dict[str, set[type]] = {}
 
 
 def let_reflect(cls: type) -> None:
-    """Makes arrays on the left leave an operator to a class that defines the reflected one.
-
-    As NumPy's arrays and Python's numbers do. An operator of arrays checks for such operands only
-    once there is such a class, so that other programs do not pay for it.
-    """
+    """Makes arrays on the left leave an operator to a class that defines the reflected one. As
+    NumPy's arrays and Python's numbers do. An operator of arrays checks for such operands only once
+    there is such a class, so that other programs do not pay for it."""
     for name, reflected in _REFLECTED.items():
         defined = getattr(cls, reflected, None)
         if defined in (None, getattr(object, reflected, None), getattr(ArrayOperators, reflected)):

@@ -18,10 +18,8 @@ def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
 
 class ParameterCache(dict[Any, Any]):
     """A cache by operand types and parameters: for primitives from outside, and for those whose
-    parameters hold numbers that equality does not tell apart.
-
-    A key is a tuple of types or signatures, ending with `tuple(params.items())` if there are any.
-    """
+    parameters hold numbers that equality does not tell apart. A key is a tuple of types or
+    signatures, ending with `tuple(params.items())` if there are any."""
 
     __slots__ = ()
 

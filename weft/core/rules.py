@@ -91,11 +91,8 @@ class NamedRule:
         return JaxprError(message, operation=self.primitive.name, got=got, wanted=wanted, fix=fix)
 
     def run(self, args: Sequence[Any], params: Mapping[str, Any]) -> Any:
-        """The result of the rule.
-
-        An exception inside it gets a note that names the rule and the line of the application.
-        Raises JaxprError for a rule that does not take these arguments.
-        """
+        """The result of the rule. An exception inside it gets a note that names the rule and the
+        line of the application. Raises JaxprError for a rule that does not take these arguments."""
         try:
             return self.rule(*args, **params)
         except Exception as error:
@@ -221,10 +218,8 @@ def register_from_outside(
     table: Table, primitive: Any, rule: Rule, wrap: Callable[[Any, Rule], Rule] | None = None
 ) -> Rule:
     """Registers a rule from outside of weft. The calls, exceptions and results of a rule of a
-    checked kind are always checked, or handled by `wrap`.
-
-    Raises WeftValueError for a primitive that is never asked for a rule of this kind.
-    """
+    checked kind are always checked, or handled by `wrap`. Raises WeftValueError for a primitive
+    that is never asked for a rule of this kind."""
     if table.unmemoised and getattr(primitive, "memoise", False):
         raise _never_asked(table, primitive)
     table._make_room(primitive, rule)

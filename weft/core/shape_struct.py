@@ -161,10 +161,8 @@ class ShapeDtypeStruct(Typed):
 
 
 def described_type(value: Any) -> ArrayType:
-    """The type of an array, of a number, or of a value with a `shape` and `dtype`.
-
-    A mere description has the width that the dtype rule allows.
-    """
+    """The type of an array, of a number, or of a value with a `shape` and `dtype`. A mere
+    description has the width that the dtype rule allows."""
     try:
         found = type_of(user_value(value))
     except WeftTypeError:
@@ -193,8 +191,7 @@ def _checked_type(shape: Any, dtype: Any, weak_type: bool) -> ArrayType:
         message = "ShapeDtypeStruct takes a shape first"
         wanted = "a tuple of lengths, none of them negative"
         example = (shape,) if type(shape) is int and shape >= 0 else (3,)
-        text = f"pass the shape as a tuple, such as {example!r}"
-        fix = Fix("shape", text, {"shape": example})
+        fix = Fix("shape", f"pass the shape as a tuple, such as {example!r}", {"shape": example})
         raise invalid_type(message, _OPERATION, "shape", shape, wanted, fix=fix)
     return ArrayType(lengths, dtype, weak_type)
 

@@ -62,11 +62,8 @@ def register_content(cls: type, parts: Callable[[Any], tuple[Any, ...]]) -> None
 
 def content_of(jaxpr: Jaxpr, lines: bool = True) -> tuple[Any, ...]:
     """The content of a jaxpr as a tuple, equal for jaxprs that compute the same. Without `lines`
-    the source lines may differ.
-
-    Variables count by the order in which they are bound. Each list follows its length, so that no
-    item can be taken for one of the next list.
-    """
+    the source lines may differ. Variables count by the order in which they are bound. Each list
+    follows its length, so that no item can be taken for one of the next list."""
     numbers: dict[Any, int] = {}
     # Rules read settings when a derivative is taken, which is memoized on the shared jaxpr.
     parts: list[Any] = [lines, config.settings(), jaxpr.num_consts, len(jaxpr.inputs)]
@@ -122,8 +119,7 @@ def _content(value: Any, lines: bool) -> Any:
     if cls is frozenset:
         return cls, frozenset(_contents_of(value, lines))
     if cls is functools.partial and not value.__dict__:
-        parts = (value.func, value.args, *value.keywords.items())
-        return (cls, *_contents_of(parts, lines))
+        return (cls, *_contents_of((value.func, value.args, *value.keywords.items()), lines))
     if cls is types.MethodType:
         return _OF_A_CALL, id(value.__self__), id(value.__func__)
     if cls in _contents:

@@ -218,8 +218,7 @@ class CustomFunction(PositionalFunction[P, R]):
         if not self._rules:
             message = f"{self._what} is called, and has no rule for its derivative yet"
             wanted = f"a rule, set with {self._define}"
-            text = f"set the rule with .{self._define}(...) before the first call"
-            fix = Fix(self._define, text)
+            fix = Fix(self._define, f"set the rule with .{self._define}(...) before the first call")
             raise MissingDerivativeError(message, got="no rule", wanted=wanted, fix=fix)
         return self._apply(args, kwargs)
 
@@ -512,10 +511,8 @@ def check_structure(got: Any, wanted: Any, message: str, operation: str) -> Tree
 
 def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
     """A leaf of a rule's result in the wanted type. Only Python numbers are converted, and under
-    JAX's rule for arguments every floating-point number.
-
-    Raises ShapeError or DTypeError for a leaf of another shape or dtype.
-    """
+    JAX's rule for arguments every floating-point number. Raises ShapeError or DTypeError for a leaf
+    of another shape or dtype."""
     got = type_of(value)
     if got is wanted:
         return value

@@ -43,11 +43,8 @@ from weft.refs.discharge import has_references, pure_call, written_inside
 
 
 class Rule:
-    """The derivative of an application with respect to its arguments.
-
-    Primals are all operands; tangents are those of the arguments, at least one of them not a
-    `Zero`.
-    """
+    """The derivative of an application with respect to its arguments. Primals are all operands;
+    tangents are those of the arguments, at least one of them not a `Zero`."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -277,14 +274,12 @@ def mapped_results(
     captured: tuple[int, ...],
     name: str,
 ) -> list[bool]:
-    """Which results differ among the elements: those that depend on a mapped operand, or have such
-    tangents by the rule."""
+    """Which results are mapped: by a mapped operand, or by their tangents in the rule."""
     found = [dim is not None for dim in vmap_jaxpr(jaxpr, axis, dims)[1]]
     if all(found) or not rule.own_tangents or _looking.get():
         return found
     n, own = len(dims), slice(sum(counts(captured)), None)
-    pairs = zip(jaxpr.in_types, dims, strict=True)
-    types = [mapped_type(of, dim, axis) for of, dim in pairs]
+    types = [mapped_type(of, dim, axis) for of, dim in zip(jaxpr.in_types, dims, strict=True)]
     tangents = [of.tangent() for of in types[own]]
     flags = [of.dtype != dtypes.float0 for of in tangents]
     reached: list[bool] = []

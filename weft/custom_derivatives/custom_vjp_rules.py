@@ -56,10 +56,8 @@ custom_vjp_p = custom_primitive("custom_vjp")
 
 @dataclasses.dataclass(frozen=True)
 class CustomVJPPrimal:
-    """A leaf of the arguments as a forward rule with `symbolic_zeros` gets it.
-
-    `perturbed` says whether the derivative with respect to `value` is asked for.
-    """
+    """A leaf of the arguments as a forward rule with `symbolic_zeros` gets it. `perturbed` says
+    whether the derivative with respect to `value` is asked for."""
 
     value: Any
     perturbed: bool

@@ -51,11 +51,9 @@ Types = tuple[ArrayType, ...]
 
 
 class Pullback:
-    """A function from residuals and cotangents (or `Zero`) to the cotangents of all arguments.
-
-    It takes cotangents of the differentiable results; None is a zero cotangent. Its results may
-    vary along more mesh axes than the arguments: they are to be summed.
-    """
+    """A function from residuals and cotangents (or `Zero`) to the cotangents of all arguments. It
+    takes cotangents of the differentiable results; None is a zero cotangent. Its results may vary
+    along more mesh axes than the arguments: they are to be summed."""
 
     def __init__(self, name: str, function: str) -> None:
         self.name = name
@@ -99,8 +97,7 @@ class MappedPullback(Pullback):
 
         dims = [*self.residual_dims, *[0] * len(given)]
         found, found_dims = vmap_flat(function, self.axis, [*residuals, *given], dims, self.name)
-        own = marked(reached, self.dims)
-        return spread(reached, map(self.placed, found, found_dims, own))
+        return spread(reached, map(self.placed, found, found_dims, marked(reached, self.dims)))
 
     def placed(self, value: Any, source: int | None, target: int | None) -> Any:
         if target is not None:
@@ -194,11 +191,9 @@ def tangents_stepwise(*operands: Any, pullback: Pullback, **params: Any) -> Step
 
 
 def tangents_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
-    """Casts the tangents of invariant arguments whose cotangents vary.
-
-    The transpose of a cast is their sum, which the rule's own result needs; but a cast leaves a
-    loop, so that there is one sum for all steps.
-    """
+    """Casts the tangents of invariant arguments whose cotangents vary. The transpose of a cast is
+    their sum, which the rule's own result needs; but a cast leaves a loop, so that there is one sum
+    for all steps."""
     pullback, active, out_types = params["pullback"], params["active"], params["out_types"]
     n = len(types) - sum(active)
     explicit = {axis.name for axis in mesh_axes() if axis.explicit}

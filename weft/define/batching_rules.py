@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.define.rule_mappings import primitive_batchers
+from weft.define.rule_mappings import mapped_size, primitive_batchers
 from weft.interpreters.vmappable import is_vmappable, register_vmappable, unregister_vmappable
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
@@ -67,11 +67,6 @@ def bdim_at_front(x: Any, bdim: int | None, size: int, mesh_axis: Any = None) ->
     return broadcast(x, size, 0) if bdim is None else moveaxis(x, bdim, 0)
 
 
-def _size(args: Values, dims: Dims) -> int:
-    pairs = zip(args, dims, strict=True)
-    return next(type_of(x).shape[dim] for x, dim in pairs if dim is not None)
-
-
 def _results(primitive: Primitive, outs: Any, dim: int) -> Any:
     return (outs, [dim] * len(outs)) if primitive.multiple_results else (outs, dim)
 
@@ -79,7 +74,7 @@ def _results(primitive: Primitive, outs: Any, dim: int) -> Any:
 def _vectorized(primitive: Primitive, args: Values, dims: Dims, **params: Any) -> Any:
     first = next(dim for dim in dims if dim is not None)
     if any(dim != first for dim in dims):
-        size, first = _size(args, dims), 0
+        size, first = mapped_size(args, dims), 0
         args = [bdim_at_front(x, dim, size) for x, dim in zip(args, dims, strict=True)]
     return _results(primitive, primitive.bind(*args, **params), first)
 
@@ -99,7 +94,7 @@ def defvectorized(prim: Primitive) -> None:
 
 
 def _broadcasting(primitive: Primitive, args: Values, dims: Dims, **params: Any) -> Any:
-    size = _size(args, dims)
+    size = mapped_size(args, dims)
     pairs = list(zip(args, dims, strict=True))
     rank = max(type_of(x).ndim - (dim is not None) for x, dim in pairs)
     moved = [
@@ -131,8 +126,7 @@ def _reducing(primitive: Primitive, args: Values, dims: Dims, axes: Any, **param
     (x,), (dim,) = args, dims
     assert dim is not None
     moved = tuple(axis + (axis >= dim) for axis in axes)
-    out = primitive.bind(x, axes=moved, **params)
-    return out, dim - sum(axis < dim for axis in moved)
+    return primitive.bind(x, axes=moved, **params), dim - sum(axis < dim for axis in moved)
 
 
 def defreducer(prim: Primitive) -> None:

@@ -94,8 +94,7 @@ def has_effects(name: str, effects: frozenset[Any]) -> WeftValueError:
 
 
 def closes_over(name: str, value: Tracer) -> LeakedTracerError:
-    """The error for a body that reads a traced value from around it: the value lives for one call,
-    and the body's jaxpr is cached."""
+    """The error for a body that closes over a traced value, which its cached jaxpr outlives."""
     message = f"the body of the primitive {name!r} closes over a traced value"
     wanted = "a body that computes with its operands, with parameters, and with arrays"
     fix = Fix(

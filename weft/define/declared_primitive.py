@@ -69,12 +69,9 @@ BROADCAST = Fix("broadcast", "broadcast them first: weft.numpy.broadcast_arrays"
 
 
 class DefinedPrimitive(Primitive):
-    """A primitive with the declaration from which its rules follow.
-
-    It can be called like a function. `derived` names the kinds of derived rules, which registered
-    ones replace. Caches are kept per settings, because the default width of numbers in a body
-    depends on them.
-    """
+    """A primitive with the declaration from which its rules follow. It can be called like a
+    function. `derived` names the kinds of derived rules, which registered ones replace. Caches are
+    kept per settings, because the default width of numbers in a body depends on them."""
 
     __slots__ = (
         "_eager_caches",

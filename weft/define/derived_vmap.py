@@ -30,11 +30,9 @@ from weft.ops.structural.shape import move_dim, reduce_sum
 
 
 class MappedPrimitive(DefinedPrimitive):
-    """A declared primitive applied to each element of an axis of length `size`.
-
-    `dims` are the operands' mapped dimensions; results are mapped at 0. `params` are the parameters
-    of the inner application.
-    """
+    """A declared primitive applied to each element of an axis of length `size`. `dims` are the
+    operands' mapped dimensions; results are mapped at 0. `params` are the parameters of the inner
+    application."""
 
     __slots__ = ("inner",)
 

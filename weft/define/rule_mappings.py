@@ -150,7 +150,7 @@ def _counted(dim: Any, out: Any) -> int | None:
     return int(dim) % (type_of(out).ndim or 1)
 
 
-def _size_of(args: Sequence[Any], dims: Sequence[int | None]) -> int:
+def mapped_size(args: Sequence[Any], dims: Sequence[int | None]) -> int:
     """The length of the mapped axis of operands, one of which is mapped."""
     pairs = zip(args, dims, strict=True)
     return next(type_of(x).shape[dim] for x, dim in pairs if dim is not None)
@@ -165,7 +165,7 @@ def _own_vmap(primitive: Primitive, rule: Rule) -> Rule:
 
 def _vmap_without_axis(primitive: Primitive, rule: Rule) -> Rule:
     def batcher(args: Sequence[Any], dims: Sequence[Any], /, **params: Any) -> Any:
-        return rule(AxisData(None, _size_of(args, dims)), list(args), list(dims), **params)
+        return rule(AxisData(None, mapped_size(args, dims)), list(args), list(dims), **params)
 
     return batcher
 

@@ -70,12 +70,9 @@ class _RuleTrace(Trace):
 
 
 class UserRuleTrace(_RuleTrace):
-    """The trace of a user's rule.
-
-    Such a rule may apply a primitive that holds jaxprs to primals and tangents together (a jitted
-    rule does): the part of primals alone runs at once, the rest is recorded. weft's own rules bind
-    linear jaxprs, which need no splitting.
-    """
+    """The trace of a user's rule. Such a rule may apply a primitive that holds jaxprs to primals
+    and tangents together (a jitted rule does): the part of primals alone runs at once, the rest is
+    recorded. weft's own rules bind linear jaxprs, which need no splitting."""
 
     __slots__ = ()
 
@@ -138,8 +135,7 @@ class LinearizeTrace(DualTrace):
 
 
 def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
-    """Makes a linear jaxpr share the copies of NumPy arrays of the jaxpr being recorded, so that
-    one array is one constant of both."""
+    """Lets a linear jaxpr share copied NumPy arrays, as one constant, with the one around it."""
     while trace is not None:
         if isinstance(trace, StagingTrace):
             linear.captured = trace.captured

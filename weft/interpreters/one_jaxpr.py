@@ -68,10 +68,8 @@ class OneJaxpr:
 
 
 def holds_one_jaxpr(kind: OneJaxpr, **own: Rule | None) -> None:
-    """Registers the family's rules for a primitive.
-
-    `own` are further rules, by the name of their table; None leaves one out.
-    """
+    """Registers the family's rules for a primitive. `own` are further rules, by the name of their
+    table; None leaves one out."""
     derived = {
         "type_rule": partial(one_type, kind),
         "retype": retype_program,
@@ -184,7 +182,6 @@ def one_dce(kind: OneJaxpr, eqn: Equation, used: Sequence[bool]) -> Cut:
 def smaller_equation(
     eqn: Equation, reads: Sequence[bool], used: Sequence[bool], params: Params
 ) -> tuple[list[bool], Equation]:
-    """The result of a dce rule: which operands are left, and the equation with these and the `used`
-    results."""
+    """The result of a dce rule: which operands are left, and the smaller equation."""
     inputs, outputs = marked(reads, eqn.inputs), marked(used, eqn.outputs)
     return list(reads), eqn.replace(inputs=inputs, outputs=outputs, params=params)

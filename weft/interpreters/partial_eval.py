@@ -19,11 +19,9 @@ from weft.interpreters.dce import dce_equations
 
 @dataclasses.dataclass(frozen=True)
 class PartiallyEvaluated:
-    """A jaxpr split in two.
-
-    `known` takes the known inputs and computes the known results, then the residuals; `unknown`
-    takes the residuals, then the unknown inputs, and computes the results marked in `unknown_out`.
-    """
+    """A jaxpr split in two. `known` takes the known inputs and computes the known results, then the
+    residuals; `unknown` takes the residuals, then the unknown inputs, and computes the results
+    marked in `unknown_out`."""
 
     known: Jaxpr
     unknown: Jaxpr
@@ -93,8 +91,7 @@ def _partial_eval(jaxpr: Jaxpr, unknown: Flags, force_unknown: Flags) -> Partial
 
 
 def without_reordering(eqn: Equation, split: SplitEquation) -> SplitEquation:
-    """A split, unless both parts have ordered effects: then all is unknown, since a loop's effects
-    alternate between the parts."""
+    """A split, or all unknown if both parts have ordered effects: loops alternate them."""
     parts = (split.known, split.unknown)
     if all(part is not None and any_ordered(part.effects) for part in parts):
         return all_unknown(eqn)

@@ -102,8 +102,7 @@ def _inside(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def tokens_of(eqns: Sequence[Equation]) -> list[int]:
-    """A number for each equation, equal where all but the variables is equal; negative if the
-    equation must not be shared."""
+    """A number per equation, equal for equal ones but for variables; negative: not shared."""
     numbers: dict[Any, int] = {}
     found = []
     for i, eqn in enumerate(eqns):
@@ -113,7 +112,10 @@ def tokens_of(eqns: Sequence[Equation]) -> list[int]:
                 eqn.primitive,
                 parameters_key(eqn.params) if eqn.params else (),
                 metadata_of(eqn),
-                *[atom_key(atom) for atom in eqn.inputs],
+                *[
+                    (exact_key(x.value), x.type) if type(x) is Literal else x.type
+                    for x in eqn.inputs
+                ],
                 None,
                 *[var.type for var in eqn.outputs],
             )
@@ -130,10 +132,6 @@ def metadata_of(eqn: Equation) -> Any:
     one of its bodies."""
     source = eqn.source
     return source[2].metadata if source is not None and len(source) == 3 else ()
-
-
-def atom_key(atom: Any) -> Any:
-    return (exact_key(atom.value), atom.type) if type(atom) is Literal else atom.type
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,10 +230,8 @@ def groups_of(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) ->
 
 
 def best_phase(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) -> int:
-    """The cut of a run into bodies where the next body reads the fewest values of one.
-
-    Only cuts that lose no body count. Values that outlive a body are read wherever the cut is.
-    """
+    """The cut of a run into bodies where the next body reads the fewest values of one. Only cuts
+    that lose no body count. Values that outlive a body are read wherever the cut is."""
     period = run.period
     crossing = [0] * (2 * period + 1)
     for i in range(run.start, run.start + 2 * period):

@@ -91,8 +91,7 @@ def choose_residuals(split: Linearized, free: Collection[Var], once: bool = True
 
 
 def _without_repeats(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[Var, Var]]:
-    """The jaxpr without equations that repeat an earlier one, and the earlier result for each of
-    theirs."""
+    """The jaxpr without repeated equations, and the earlier result for each of theirs."""
     same: dict[Var, Var] = {}
     met: dict[Hashable, Equation] = {}
     eqns: list[Equation] = []
@@ -238,11 +237,8 @@ _INFINITE = 1 << 62
 
 
 class _Network:
-    """A network of edges with capacities, and the greatest flow through it.
-
-    `room` has for each node its next nodes and the flow still possible to them, reverse edges
-    included.
-    """
+    """A network of edges with capacities, and the greatest flow through it. `room` has for each
+    node its next nodes and the flow still possible to them, reverse edges included."""
 
     def __init__(self) -> None:
         self.room: list[dict[int, int]] = []

@@ -107,10 +107,7 @@ def _widened(eqn: Equation) -> Iterator[Var]:
 
 
 def _widens(jaxpr: Jaxpr) -> bool:
-    def make() -> tuple[bool]:
-        return (any(True for eqn in jaxpr.eqns for _ in _widened(eqn)),)
-
-    return jaxpr.memoize("widens", make)[0]
+    return jaxpr.memoize("widens", lambda: (any(True for e in jaxpr.eqns for _ in _widened(e)),))[0]
 
 
 def _before(atom: Var, makers: dict[Var, int], eqns: Sequence[Equation]) -> set[Var]:

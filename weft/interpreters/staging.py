@@ -447,7 +447,6 @@ def no_references(trace: StagingTrace) -> WeftNotImplementedError:
 
 
 def rebuild(function: Callable[..., Sequence[Any]], types: Types, name: str, what: str) -> Jaxpr:
-    """The jaxpr of a function that evaluates other jaxprs; closed-over arrays become constants.
-    `what` names the transformation."""
+    """Traces a function that evaluates other jaxprs; closed-over arrays become constants."""
     jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
     return inline_consts(jaxpr, consts)

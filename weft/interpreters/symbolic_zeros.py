@@ -31,6 +31,5 @@ def merge_zeros(flags: Sequence[bool], values: Iterable[Any], types: Types) -> l
 def merge_cotangents(
     linear: Sequence[bool], reached: Sequence[bool], outs: Iterable[Any]
 ) -> list[Any]:
-    """The results of a transposed jaxpr, one entry per operand: None if it is not linear, or no
-    cotangent reaches it."""
+    """The cotangents of all operands: None unless linear and reached."""
     return spread(linear, spread(reached, outs))

@@ -146,8 +146,7 @@ class CotangentSums:
         self.pending[var] = add_tangents(total, cotangent)
 
     def pop(self, var: Var, keep_wide: bool = False) -> Any:
-        """The complete sum, which is dropped, or None. It is in the variable's dtype unless
-        `keep_wide`."""
+        """Removes and returns the sum, or None; wide only with `keep_wide`."""
         total, of = self.pending.pop(var, None), var.type
         if total is None or of.dtype not in SUMMED_IN_FLOAT32 or type_of(total).dtype == of.dtype:
             return total
@@ -168,8 +167,7 @@ def _cotangents(eqn: Equation, totals: CotangentSums) -> Any:
 
 
 def _transpose_wide(eqn: Equation, cts: Any, operands: Sequence[Any]) -> Any:
-    """The cotangents of an equation's operands; 16-bit ones in float32 if the result's is, or if
-    they are sums."""
+    """The cotangents of the operands; 16-bit ones in float32 if the result's is, or if sums."""
     primitive = eqn.primitive
     rule = functools.partial(rules.transpose[primitive], **eqn.params)
     if primitive.multiple_results or not primitive.facts.wide_cotangents:

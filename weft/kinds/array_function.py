@@ -385,8 +385,7 @@ class ArrayFunction(KnownCalls):
         select = body.selection()
 
         def given(leaves: Sequence[Any]) -> list[Array]:
-            found = [leaves[i] for i in kept]
-            numbers = zip(found, [types[i] for i in kept], strict=True)
+            numbers = zip([leaves[i] for i in kept], [types[i] for i in kept], strict=True)
             return [*consts, *(x if type(x) is Array else array_of(x, of) for x, of in numbers)]
 
         if select is not None:

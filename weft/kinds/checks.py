@@ -29,7 +29,6 @@ from weft.base import source as sources
 from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of, user_value
 from weft.errors import (
-    AxisError,
     DTypeError,
     Fix,
     ShapeError,
@@ -439,12 +438,6 @@ def expanded(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
     """The value repeated along `axes` to `shape`: restores the axes that a reduction dropped."""
     kept = tuple(d for d in range(len(shape)) if d not in axes)
     return broadcast_in_dim(x, tuple(shape), kept)
-
-
-def check_axis_not_twice(axes: Sequence[int], operation: str) -> None:
-    """Raises AxisError if an axis is given twice."""
-    if len(set(axes)) != len(axes):
-        raise AxisError(f"{operation}: an axis is given twice", operation=operation, got=str(axes))
 
 
 def combined(operation: str, function: Any, *values: Any) -> Any:

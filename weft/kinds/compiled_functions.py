@@ -123,11 +123,9 @@ class CompiledFunction:
         return self.under_trace(arrays, static)
 
     def again(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
-        """The result from the cached executable; None on a miss and under a transformation.
-
-        A caller that checks only types and parameters may skip the checks, which the call that
-        filled the cache passed.
-        """
+        """The result from the cached executable; None on a miss and under a transformation. A
+        caller that checks only types and parameters may skip the checks, which the call that filled
+        the cache passed."""
         return None if _trace(None) is not None else self.calls.run(self.key(static), arrays)
 
     def key(self, static: dict[str, Any]) -> tuple[Any, ...]:

@@ -38,9 +38,7 @@ def canonical_type(value: Any) -> ArrayType:
 
 def as_operand(operation: str, value: Any) -> Any:
     """An argument as an operand of primitives: a 64-bit NumPy scalar takes the default width.
-
-    Raises WeftTypeError naming the operation where it is no array and no number.
-    """
+    Raises WeftTypeError naming the operation where it is no array and no number."""
     if getattr(value, "type", None) is not None:
         return value
     check_arrays(operation, value)
@@ -53,11 +51,8 @@ def as_operand(operation: str, value: Any) -> Any:
 
 def promote_operands(operation: str, *values: Any) -> tuple[Any, ...]:
     """Operands of a common dtype. If that has 64 bits, numbers and NumPy arrays are converted
-    directly: the default width would round them.
-
-    Raises as `as_operand`, DTypeError if there is no common dtype, and OverflowError for a Python
-    integer beyond it.
-    """
+    directly: the default width would round them. Raises as `as_operand`, DTypeError if there is no
+    common dtype, and OverflowError for a Python integer beyond it."""
     given = operands(operation, *values)
     if all(hasattr(x, "type") for x in given):
         return given
@@ -76,10 +71,8 @@ def promote_operands(operation: str, *values: Any) -> tuple[Any, ...]:
 
 def number_for(operation: str, value: Any, dtype: Any) -> Any:
     """Converts a Python number, NumPy scalar or NumPy array to `dtype` where the default width
-    would lose digits or overflow; others are unchanged.
-
-    Raises OverflowError for an integer beyond an integer dtype.
-    """
+    would lose digits or overflow; others are unchanged. Raises OverflowError for an integer beyond
+    an integer dtype."""
     if isinstance(value, (np.ndarray, np.generic)):
         given = value.dtype
         if dtype in WIDE and given in dtypes.ANY and RANK[given.kind] <= RANK[dtype.kind]:
@@ -115,10 +108,8 @@ def is_number(value: Any) -> bool:
 
 
 def number_of(value: Any, dtype: Any, operation: str) -> Any:
-    """A Python number as a NumPy scalar of `dtype`, which a jaxpr keeps as a literal.
-
-    Raises OverflowError for an integer that does not fit.
-    """
+    """A Python number as a NumPy scalar of `dtype`, which a jaxpr keeps as a literal. Raises
+    OverflowError for an integer that does not fit."""
     if dtypes.is_integer(dtype) and not dtypes.fits(value, dtype):
         if dtypes.keeps_low_bits(*(() if isinstance(value, np.generic) else (value,))):
             return dtypes.low_bits(int(value), dtype)

@@ -127,8 +127,7 @@ def _kind(hint: Any) -> Kind:
 
 
 def binder(function: Any) -> Callable[..., tuple[Any, ...]]:
-    """A function of the same signature that returns its arguments as a tuple, with Python's own
-    binding, errors and speed."""
+    """A function of the same signature that returns its arguments, bound by Python, as a tuple."""
     code, names, rest = function.__code__, _parameters(function), rest_name(function)
     first, by_position = code.co_posonlyargcount, code.co_argcount
     parts = [*names[:first], *["/"] * bool(first), *names[first:by_position]]

@@ -11,9 +11,7 @@ from weft.errors import Fix, WeftTypeError
 
 def check_flag(value: Any, operation: str, argument: str, *, none: bool = False) -> None:
     """Raises WeftTypeError if a flag is neither true nor false (nor None, where `none` is set).
-
-    Python gives every object a truth value, under which the string "no" would be true.
-    """
+    Python gives every object a truth value, under which the string "no" would be true."""
     if value is False or value is True or (none and value is None):
         return
     if isinstance(value, np.bool_) or (isinstance(value, (int, np.integer)) and value in (0, 1)):

@@ -68,8 +68,7 @@ def discharge(jaxpr: Jaxpr) -> Discharged:
             given = list(values)
             for i in refs:
                 given[i] = new_reference(values[i])
-            outs = eval_jaxpr(jaxpr, (), *given)
-            return [*outs, *(contents(given[i]) for i in written)]
+            return [*eval_jaxpr(jaxpr, (), *given), *(contents(given[i]) for i in written)]
 
         of: list[Any] = jaxpr.in_types
         types: list[Any] = [kind.inner if type(kind) is RefType else kind for kind in of]
@@ -126,8 +125,7 @@ def pure_call(jaxpr: Jaxpr, consts: Sequence[Any]) -> PureCall:
 
 
 def check_distinct(what: str, refs: Sequence[Any], names: Callable[[], Sequence[str]]) -> None:
-    """Raises WeftValueError for a reference that is passed twice: each would have to show the
-    other's writes."""
+    """Raises WeftValueError for a reference passed twice: both would show each write."""
     found = [value for value in refs if type(value) is Ref]
     if len({id(ref) for ref in found}) == len(found):
         return
@@ -157,8 +155,7 @@ def passed_and_closed_over(what: str, ref: Ref, name: str) -> WeftValueError:
 
 
 class unusable:
-    """`with lent(refs):` makes the references unusable, while a function has others in their
-    place."""
+    """`with unusable(refs):` forbids the references, which a function has in another form."""
 
     __slots__ = ("_refs",)
 

@@ -60,8 +60,7 @@ addupdate_p = Primitive("addupdate", multiple_results=True, memoise=False)
 
 
 def split_index(index: Any) -> tuple[IndexParameter, list[Any]] | None:
-    """An index with `TRACED` in place of its arrays, and these; None for an index that no equation
-    can hold."""
+    """An index with `TRACED` for its arrays, and these; None if no equation can hold it."""
     parts: list[Any] = []
     operands: list[Any] = []
     for part in index if isinstance(index, tuple) else (index,):

@@ -55,10 +55,8 @@ class DidntWant(_Mark):
 
 class VJPFunction(tree.Partial):
     """The function from the cotangent of a result to those of the arguments, as `vjp` returns it.
-
     It is a tree of its residuals, so transformed functions can return it, and the forward rule of a
-    `custom_vjp` can pass it to the backward rule.
-    """
+    `custom_vjp` can pass it to the backward rule."""
 
     def with_refs(self, *refs: Any) -> tree.Partial:
         """The same function, which adds cotangents to references.

@@ -119,10 +119,8 @@ def with_moved_starts(index: Any) -> tuple[Any, ...]:
 
 
 def windows(index: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int, Slice]], tuple[Any, ...]]:
-    """The slices of traced starts with their dimensions, and the index into the rest.
-
-    Raises ShapeError for a slice of a known start that is not within the array.
-    """
+    """The slices of traced starts with their dimensions, and the index into the rest. Raises
+    ShapeError for a slice of a known start that is not within the array."""
     parts = _parts(index)
     if not any(type(part) is Slice for part in parts):
         return [], parts
@@ -192,10 +190,7 @@ def updated(x: Any, index: Any, value: Any, method: str) -> Any:
 
 
 def indexed_shape(shape: tuple[int, ...], index: Any) -> tuple[int, ...]:
-    """The shape of the part at an index; arrays count by their shapes.
-
-    Raises IndexError for an index that does not fit the shape.
-    """
+    """The shape of the part at an index. Raises IndexError if it does not fit the shape."""
 
     found, rest = windows(index, shape)
     lengths = list(shape)

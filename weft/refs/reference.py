@@ -349,11 +349,8 @@ def _gone(ref: Ref, why: str) -> WeftValueError:
 
 
 def fitted(ref: Ref, value: Any, operation: str) -> Any:
-    """A value in the dtype of a reference, which may be written into it.
-
-    Raises WeftValueError for another dtype, and for a value of a transformation inside that of the
-    reference.
-    """
+    """A value in the dtype of a reference, which may be written into it. Raises WeftValueError for
+    another dtype, and for a value of a transformation inside that of the reference."""
     if isinstance(value, Ref):
         raise unread(value)
     value = user_value(value)
@@ -436,8 +433,7 @@ def _shape(ref: Ref, index: Any) -> tuple[int, ...] | None:
 def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     if len(shape) > len(wanted):
         return False
-    pairs = zip(shape[::-1], wanted[::-1], strict=False)
-    return all(a == b or a == 1 for a, b in pairs)
+    return all(a == b or a == 1 for a, b in zip(shape[::-1], wanted[::-1], strict=False))
 
 
 def _store(ref: Ref, value: Any) -> None:
@@ -494,8 +490,7 @@ def _recorded_add(ref: Ref, index: Any, value: Any) -> None:
     if split is not None and type_of(value).shape == _shape(ref, index):
         _bind(ref, addupdate_p, value, *split[1], index=split[0])
         return
-    whole = _bind(ref, get_p, index=WHOLE)
-    new = _with_part(ref, whole, index, value, add=True)
+    new = _with_part(ref, _bind(ref, get_p, index=WHOLE), index, value, add=True)
     _check_visible(ref, new, "addupdate")
     _bind(ref, swap_p, new, index=WHOLE)
 

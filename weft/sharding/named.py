@@ -188,8 +188,7 @@ class NamedSharding(Sharding, ShownInNotebooks):
 
 
 def _shortest(mesh: AnyMesh, spec: PartitionSpec) -> PartitionSpec:
-    """The shortest equal spec: without axes of length 1, and without entries for the last unsplit
-    dimensions."""
+    """The shortest equal spec: without axes of length 1 and trailing unsplit dimensions."""
     long = {name for name, size in mesh.shape_tuple if size > 1}
     entries = [
         entry if spec.is_open(i) else tuple(n for n in spec.entry_axes(i) if n in long)

@@ -140,8 +140,7 @@ class Sharding(Interned):
         assignment = self.assignment(ndim)
         found = np.zeros((self.num_devices, ndim), np.int64)
         if assignment is not None:
-            counts = assignment.shape[:-1]
-            blocks = np.indices(counts).reshape(ndim, -1).T
+            blocks = np.indices(assignment.shape[:-1]).reshape(ndim, -1).T
             found[assignment.reshape(len(blocks), -1)] = blocks[:, None, :]
         return found
 
@@ -186,8 +185,7 @@ def _shard_shape(sharding: Sharding, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def block_slices(sharding: Sharding, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], ...]:
-    """For each device of `device_list`, the index of its block; `slice(None)` for an unsplit
-    dimension."""
+    """The index of the block of each device; `slice(None)` for an unsplit dimension."""
     lengths = sharding.shard_shape(shape)
     split = [count > 1 for count in sharding.block_counts(len(shape))]
     return tuple(
@@ -349,8 +347,7 @@ class TiledSharding(Sharding):
 
 
 def _checked_assignment(assignment: Any, devices: int) -> np.ndarray[Any, Any]:
-    """An assignment with the copies of a block in ascending order, so that equal ones compare
-    equal."""
+    """An assignment with the copies of a block in ascending order, for equality."""
     try:
         order = np.asarray(assignment)
     except ValueError:  # rows of different lengths

@@ -63,11 +63,9 @@ def whole_type(block: ArrayType, spec: PartitionSpec, manual: Manual) -> ArrayTy
 
 
 def leaving_spec(block: ArrayType, manual: Manual) -> PartitionSpec:
-    """The spec by which every device's block leaves as part of one array.
-
-    The blocks are concatenated along the first dimension; blocks without dimensions, or with an
-    empty first one, first get one of length 1.
-    """
+    """The spec by which every device's block leaves as part of one array. The blocks are
+    concatenated along the first dimension; blocks without dimensions, or with an empty first one,
+    first get one of length 1."""
     axes = manual.ordered(block.varying)
     return PartitionSpec(axes) if axes else PartitionSpec()
 

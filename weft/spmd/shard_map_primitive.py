@@ -68,10 +68,8 @@ def call_shard_map(
     out_specs: OutSpecs,
 ) -> list[Any]:
     """Applies the primitive to a function of flat blocks, whose results vary as their specs say.
-
     `params` have the mesh (`manual`), the `name`, and `outside`, the transformations around the
-    call whose traced values the function must not read: they would not be differentiated.
-    """
+    call whose traced values the function must not read: they would not be differentiated."""
     rest = {"manual": params["manual"], "in_specs": tuple(in_specs), "out_specs": out_specs}
     rest |= {"name": params["name"], "outside": params.get("outside", frozenset())}
     return list(shard_map_p.call(function, *args, **rest))

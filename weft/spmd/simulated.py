@@ -144,11 +144,9 @@ class SimulationTrace(BlocksTrace):
     def mapped_axes(
         self, primitive: Primitive, params: dict[str, Any], holds: Sequence[tuple[str, ...]]
     ) -> tuple[str, ...]:
-        """The mesh axes to map over: those of operands, named ones, and all for effects.
-
-        Every device has the effects of a jaxpr, also with equal values. Axes that are not manual
-        here may be those of a shard_map inside a jaxpr.
-        """
+        """The mesh axes to map over: those of operands, named ones, and all for effects. Every
+        device has the effects of a jaxpr, also with equal values. Axes that are not manual here may
+        be those of a shard_map inside a jaxpr."""
         axes = {axis for held in holds for axis in held}
         if params:
             effects = effects_of(primitive, params)

@@ -13,8 +13,7 @@ from weft.ops.collectives.all_reduce import pbroadcast_p
 
 
 class Cause(NamedTuple):
-    """The cause of variation along an axis: an operation with the user's line, or the spec of an
-    operand, by its index."""
+    """The cause of variation along an axis: an operation's line, or an operand's spec."""
 
     operation: str | None
     source: sources.Source | None = None

@@ -102,8 +102,7 @@ class TracedValues:
         return ()
 
     def replaced(self, objects: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        """The searched objects with `values` in place of the traced values. An object without
-        traced values stays the same."""
+        """The objects with `values` for their traced values; others stay the same."""
         if not self.found:
             return list(objects)
         affected: set[int] = set()

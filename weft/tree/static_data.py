@@ -19,7 +19,9 @@ from weft.tree.nodes import static_names
 
 __all__: list[str] = []
 
-_JAXLIB = ("Exception raised while checking equality", "Exception raised while hashing")
+_ABOUT_STATIC_DATA = (
+    "Exception raised while checking equality", "Exception raised while hashing", "unhashable type",
+)  # fmt: skip
 
 # Their data is their keys, in a list.
 _BUILTIN = frozenset({dict, list, tuple, type(None), OrderedDict, defaultdict})
@@ -27,7 +29,9 @@ _BUILTIN = frozenset({dict, list, tuple, type(None), OrderedDict, defaultdict})
 
 def _explain(error: BaseException) -> None:
     """Names class and field in the text of an error about static data."""
-    if not isinstance(error, (ValueError, TypeError)) or not _is_about_static_data(error):
+    if not isinstance(error, (ValueError, TypeError)):
+        return
+    if not str(error).startswith(_ABOUT_STATIC_DATA):
         return
     hashed = "hash" in str(error).partition(".")[0]
     for treedef in _structures(error.__traceback__):
@@ -40,10 +44,6 @@ def _explain(error: BaseException) -> None:
                 if not _is_comparable(value, hashed):
                     error.args = (_text(cls, name, value),)
                     return
-
-
-def _is_about_static_data(error: BaseException) -> bool:
-    return str(error).startswith(_JAXLIB) or str(error).startswith("unhashable type")
 
 
 def _named(names: tuple[str, ...], data: Any) -> list[tuple[str, Any]]:

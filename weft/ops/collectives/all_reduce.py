@@ -239,10 +239,7 @@ def pbroadcast(x: T, axis_name: Any, source: int | None = None) -> T:
     if source is not None:
         here = eq(axis_index(axis_name), np.int32(source))
 
-        def from_source(leaf: Any) -> Any:
-            return select(here, leaf, zeros(type_of(leaf)))
-
-        return psum(tree.map(from_source, x), axis_name)
+        return psum(tree.map(lambda leaf: select(here, leaf, zeros(type_of(leaf))), x), axis_name)
     names = tuple(n for n in axis_names("pbroadcast", axis_name) if bound_axis(n).mesh is not None)
     if not names:
         return x
@@ -283,10 +280,8 @@ def vary(x: Any, axes: Iterable[Any]) -> Any:
 
 
 def cast_operand(operation: str | None, x: Any, names: Names) -> Any:
-    """Casts the operand of a collective to vary along the collective's axes.
-
-    Raises AxisError where the user has to write the cast; bodies of array functions pass no name.
-    """
+    """Casts the operand of a collective to vary along the collective's axes. Raises AxisError where
+    the user has to write the cast; bodies of array functions pass no name."""
     same = same_along(type_of(x), names)
     explicit = tuple(name for name in same if bound_axis(name).explicit)
     if explicit:

@@ -279,8 +279,7 @@ pscatter_p: Primitive = linear_collective(
 
 
 def assume_invariant(x: Any, names: Names) -> Any:
-    """Casts a value to a type that is equal along mesh axes, unchecked; the first device's
-    counts."""
+    """Casts a value to an invariant type, unchecked: the first device's value counts."""
     return assume_invariant_p.bind(x, axis_name=names, axis_sizes=axis_sizes_of(names))
 
 

@@ -26,11 +26,9 @@ from weft.ops.structural.shape import reshape
 def sum_in_buckets(
     values: Sequence[Any], names: Sequence[Names], lines: Sequence[sources.Source | None]
 ) -> list[Any]:
-    """Sums each value over its own mesh axes, in the backward pass of its line.
-
-    Values of one dtype that vary alike and are summed over the same axes share all-reduces of at
-    most `bucket_bytes` (or of one value), in this order. A shared sum has its first value's line.
-    """
+    """Sums each value over its own mesh axes, in the backward pass of its line. Values of one dtype
+    that vary alike and are summed over the same axes share all-reduces of at most `bucket_bytes`
+    (or of one value), in this order. A shared sum has its first value's line."""
     sums: list[Any] = [None] * len(values)
     buckets: dict[Any, list[list[int]]] = {}
     for i, (x, axes) in enumerate(zip(values, names, strict=True)):

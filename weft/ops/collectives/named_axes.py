@@ -115,11 +115,9 @@ def same_along(x: ArrayType, names: Names) -> Names:
 
 
 def check_varies(operation: str, x: ArrayType, names: Names) -> None:
-    """Raises AxisError for a sum of values that are equal on all devices along a mesh axis.
-
-    Such a value may have been summed already, or N equal copies may be meant; no type shows the
-    difference, a factor of N. With `argument_rule="jax"` equal copies are meant.
-    """
+    """Raises AxisError for a sum of values that are equal on all devices along a mesh axis. Such a
+    value may have been summed already, or N equal copies may be meant; no type shows the
+    difference, a factor of N. With `argument_rule="jax"` equal copies are meant."""
     same = same_along(x, names)
     if not same or config.lenient():
         return
@@ -234,11 +232,9 @@ def groups_and_channel(context: Any, names: Names, groups: Groups = None) -> tup
 
 
 def by_parts(context: Any, x: Any, reduce: Callable[[Any, int], Any]) -> Any:
-    """Sums between devices; complex numbers are summed as pairs of real numbers.
-
-    XLA's simplification of an all-reduce of equal complex numbers ends the process (jaxlib 0.10.2).
-    `reduce` gets the value and the number of dimensions that it has in front of its own.
-    """
+    """Sums between devices; complex numbers are summed as pairs of real numbers. XLA's
+    simplification of an all-reduce of equal complex numbers ends the process (jaxlib 0.10.2).
+    `reduce` gets the value and the number of dimensions that it has in front of its own."""
     if context.in_types[0].dtype.kind != "c":
         return reduce(x, 0)
     shape = [1, *x.type.shape]
@@ -256,11 +252,9 @@ def by_parts(context: Any, x: Any, reduce: Callable[[Any, int], Any]) -> Any:
 
 
 def mesh_position(context: Any, name: Any) -> Any:
-    """Returns the position of this device along an axis of the mesh, an int32 scalar.
-
-    It is read from a table with an entry per partition. Where other axes of the mesh are automatic,
-    only a region in which no axis is automatic may ask for the number of the partition.
-    """
+    """Returns the position of this device along an axis of the mesh, an int32 scalar. It is read
+    from a table with an entry per partition. Where other axes of the mesh are automatic, only a
+    region in which no axis is automatic may ask for the number of the partition."""
     manual = _manual(context, (name,))
     place = manual.mesh.axis_names.index(name)
     coordinates = np.broadcast_to(
@@ -312,10 +306,8 @@ def collective_jvp(kind: Primitive) -> Rule:
 
 
 def bind_checked(kind: Primitive, x: Any, **params: Any) -> Any:
-    """Binds a collective after its type rule has checked the user's operand.
-
-    The vmap rule replaces the operand, and an error about the replacement would be hard to read.
-    """
+    """Binds a collective after its type rule has checked the user's operand. The vmap rule replaces
+    the operand, and an error about the replacement would be hard to read."""
     result_types(kind, (type_of(x),), params)
     return kind.bind(x, **params)
 

@@ -483,10 +483,8 @@ tanh_p: Primitive = inexact(
 
 
 def sech_squared(x: Any) -> Any:
-    """Elementwise 1 / cosh(x)^2 of real numbers, the derivative of tanh.
-
-    From x = 9 on tanh is rounded to 1, so its own value would not do.
-    """
+    """Elementwise 1 / cosh(x)^2 of real numbers, the derivative of tanh. From x = 9 on tanh is
+    rounded to 1, so its own value would not do."""
     return sech_squared_p.bind(x)
 
 

@@ -43,7 +43,9 @@ def signed(emit: Emit, parts: str, fix_parts: Mend | None = None) -> Callable[..
             found = [stablehlo.abs_(x) for x in found]
         return stablehlo.complex_(
             *(
-                _negated_where(_is_negative(x), y) if parts in (name, "both") else y
+                stablehlo.select(_is_negative(x), stablehlo.negate(y), y)
+                if parts in (name, "both")
+                else y
                 for name, x, y in zip(("real", "imag"), operand, found, strict=True)
             )
         )
@@ -75,10 +77,6 @@ def lower_fixed(
         return stablehlo.complex_(real.ir, imag.ir)
 
     return lower
-
-
-def _negated_where(pred: Any, x: Any) -> Any:
-    return stablehlo.select(pred, stablehlo.negate(x), x)
 
 
 def _is_negative(x: Any) -> Any:

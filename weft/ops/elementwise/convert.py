@@ -73,10 +73,8 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
 
 def beside_float64(leaves: Sequence[Any]) -> Sequence[Any]:
     """Keeps the 64 bits of NumPy values and Python numbers beside a float64 or complex128 array.
-
     Operands of every operation take the width of what they meet. Without such an array the leaves
-    stay as they are.
-    """
+    stay as they are."""
     for x in leaves:
         if type(x) is not Array:
             break

@@ -59,8 +59,7 @@ def quotient(x: Any, y: Any) -> Any:
 
 
 def one_less(count: Any, border: Any) -> Any:
-    """count - 1 on the border of the support; 1 off it, for finite derivatives of an unused
-    value."""
+    """count - 1 on the border of the support; elsewhere 1, for finite derivatives."""
     return choose(border, plus(count, -1.0), 1.0)
 
 

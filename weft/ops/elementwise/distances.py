@@ -57,8 +57,7 @@ def cosine_formula(x: Term, y: Term) -> Term:
     long, factor = _sides(x, y)
     endless = abs(x).equals(math.inf) & (abs(y) < math.inf)
     sign = x.apply(stablehlo.sign)
-    found = x / where(long.equals(0.0), 1.0, long) / factor
-    return where(endless, sign, found)
+    return where(endless, sign, x / where(long.equals(0.0), 1.0, long) / factor)
 
 
 def cosine_jvp_x(t: Any, ans: Any, x: Any, y: Any) -> Any:

@@ -166,10 +166,8 @@ def elementwise_type(
 
 
 def common_shape(name: str, types: Sequence[ArrayType], fix: Fix | None = None) -> tuple[int, ...]:
-    """The shape of elementwise operands, of which some may have no dimensions.
-
-    Raises ShapeError, with the given fix or one that uses weft.numpy, for two shapes.
-    """
+    """The shape of elementwise operands, of which some may have no dimensions. Raises ShapeError,
+    with the given fix or one that uses weft.numpy, for two shapes."""
     shape: tuple[int, ...] = ()
     for type in types:
         if type.shape and type.shape != shape:

@@ -68,10 +68,8 @@ normal_density_p: Primitive = kernel(
 
 
 def _series(x: Term) -> Term:
-    """(1 + 2 x) exp(x^2) erfc(x) for x >= 0.
-
-    The expansion of Shepherd and Laframboise, Mathematics of Computation 36 (1981).
-    """
+    """(1 + 2 x) exp(x^2) erfc(x) for x >= 0. The expansion of Shepherd and Laframboise, Mathematics
+    of Computation 36 (1981)."""
     return chebyshev(1.0 - 7.5 / (x + 3.75), _ERFCX)
 
 

@@ -160,11 +160,9 @@ def _uniform(a: Term, x: Term, upper: bool) -> Term:
 
 
 def _upper_of_small(a: Term, x: Term) -> Term:
-    """Q(a, x) for small a and x <= a + 1, where 1 - P(a, x) would cancel.
-
-    P is x^a / gamma(1 + a) times 1 + a sum (-x)^n / ((a + n) n!); 1 less that power is an expm1.
-    Both series have as many terms as the dtype shows for the greatest a and x.
-    """
+    """Q(a, x) for small a and x <= a + 1, where 1 - P(a, x) would cancel. P is x^a / gamma(1 + a)
+    times 1 + a sum (-x)^n / ((a + n) n!); 1 less that power is an expm1. Both series have as many
+    terms as the dtype shows for the greatest a and x."""
     enough = a.eps / 64
     shown = [c for k, c in enumerate(_LOG_GAMMA) if abs(c) * _SMALL**k > enough]
     logarithm = a * (x.log() - polynomial(a, shown))
@@ -273,11 +271,9 @@ def _beta_uniform(a: Term, b: Term, x: Term) -> Term:
 
 
 def _beta_fraction(a: Term, b: Term, x: Term, below: Term) -> Term:
-    """h with I_x(a, b) = x^a (1 - x)^b / B(a, b) h; x is `below` / (a + b) below a / (a + b).
-
-    The even part of DLMF 8.17.22 as DiDonato and Morris write it (ACM TOMS 18, 1992, equation 9):
-    near the mean nothing in it cancels.
-    """
+    """h with I_x(a, b) = x^a (1 - x)^b / B(a, b) h; x is `below` / (a + b) below a / (a + b). The
+    even part of DLMF 8.17.22 as DiDonato and Morris write it (ACM TOMS 18, 1992, equation 9): near
+    the mean nothing in it cancels."""
 
     def active(delta: Term, *rest: Term) -> Term:
         return abs(delta - 1.0) > 4 * a.eps

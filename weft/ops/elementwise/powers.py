@@ -199,8 +199,7 @@ _pow_type = elementwise_type("pow", dtypes.INEXACT, arity=2)
 
 def pow_type(x: ArrayType, y: ArrayType) -> ArrayType:
     if y.dtype in dtypes.INTEGER and x.dtype in dtypes.INEXACT:
-        found = _pow_type(x, y.update(dtype=x.dtype))
-        return found.update(weak_type=x.weak_type)
+        return _pow_type(x, y.update(dtype=x.dtype)).update(weak_type=x.weak_type)
     return _pow_type(x, y)
 
 

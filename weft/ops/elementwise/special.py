@@ -194,10 +194,7 @@ def zeta_formula(s: Term, q: Term) -> Term:
         found = first + where(odd, -other, other) + where(odd, beyond, -beyond)
         return [where(below, found, first).ir]
 
-    def plain() -> list[Any]:
-        return [_zeta(s, q).ir]
-
-    return q.new(stablehlo.if_(any_of(below), reflected, plain, [q.ir.type])[0])
+    return q.new(stablehlo.if_(any_of(below), reflected, lambda: [_zeta(s, q).ir], [q.ir.type])[0])
 
 
 def _zeta(s: Term, q: Term) -> Term:

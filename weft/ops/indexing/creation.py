@@ -245,10 +245,8 @@ iota_p = primitive(
 
 
 def index_vector(values: Sequence[int]) -> Any:
-    """An int32 array of the given integers, a parameter of its equation.
-
-    Rules list the positions of a fixed permutation with it, because they cannot add inputs.
-    """
+    """An int32 array of the given integers, a parameter of its equation. Rules list the positions
+    of a fixed permutation with it, because they cannot add inputs."""
     return index_vector_p.bind(values=tuple(values))
 
 

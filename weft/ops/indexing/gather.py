@@ -133,7 +133,7 @@ def gather(
         "unique_indices": bool(unique_indices),
         "indices_are_sorted": bool(indices_are_sorted),
         "mode": GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode),
-        "fill_value": _hashable_fill(fill_value),
+        "fill_value": None if fill_value is None else np.asarray(fill_value).item(),
     }
     numbers = canonical_numbers(dimension_numbers, GatherDimensionNumbers, "gather")
     sizes = integers_of(slice_sizes, "gather", "slice_sizes")
@@ -156,11 +156,6 @@ def canonical_numbers(numbers: Any, kind: type[N], operation: str) -> N:
         raise invalid_type(message, operation, "dimension_numbers", numbers, kind.__name__)
     make: Any = kind
     return make(*(integers_of(dims, operation, "dimension_numbers") for dims in numbers))
-
-
-def _hashable_fill(value: Any) -> Any:
-    """Returns a fill value as a Python number."""
-    return None if value is None else np.asarray(value).item()
 
 
 # ---- rules -----------------------------------------------------------------------------------
@@ -191,10 +186,8 @@ def check_index_dtype(operation: str, indices: ArrayType) -> None:
 def check_block_numbers(
     operand: ArrayType, indices: ArrayType, numbers: Sequence[Ints]
 ) -> str | None:
-    """The fault of the dimension numbers that gather and scatter share, or None.
-
-    Not checked are the first ones, of the gather's result or of the scatter's updates.
-    """
+    """The fault of the dimension numbers that gather and scatter share, or None. Not checked are
+    the first ones, of the gather's result or of the scatter's updates."""
     _, dropped, index_map, batching, indices_batching = numbers
     vectors = indices.ndim - 1
     if not increasing(dropped, operand.ndim):
@@ -342,11 +335,9 @@ def widened_indices(indices: Any, type: ArrayType) -> tuple[Any, Any]:
 
 
 def scattered_indices(context: Any, indices: Any, types: Sequence[ArrayType]) -> tuple[Any, Any]:
-    """The indices of a scatter as `widened_indices`, in 32 bits over several devices.
-
-    XLA's partitioner ends the process at a scatter of one row by a 64-bit index. An index out of
-    bounds stays one. The types are those of operand and indices.
-    """
+    """The indices of a scatter as `widened_indices`, in 32 bits over several devices. XLA's
+    partitioner ends the process at a scatter of one row by a 64-bit index. An index out of bounds
+    stays one. The types are those of operand and indices."""
     operand, type = types
     longest, most = max(operand.shape, default=0), np.iinfo(np.int32).max
     split = context.module.devices_to_split_over() > 1

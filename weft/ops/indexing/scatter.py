@@ -365,11 +365,8 @@ def _one_block(
     drops: bool,
 ) -> Any:
     """The operand with one block combined at positions in a dtype; with `drops`, a block outside
-    changes nothing.
-
-    XLA rewrites a scatter of one block so too, but adds the start of a slice that made the operand
-    before it checks the bounds (`docs/compiler_faults.md`).
-    """
+    changes nothing. XLA rewrites a scatter of one block so too, but adds the start of a slice that
+    made the operand before it checks the bounds (`docs/compiler_faults.md`)."""
     sizes = block.type.shape
     inside = clamp_positions(starts, of.shape, sizes, dtype)
     old = stablehlo.dynamic_slice(operand, inside, sizes)
@@ -384,11 +381,9 @@ def _one_block(
 def whole_updates(
     context: Any, updates: Any, shape: tuple[int, ...], numbers: ScatterDimensionNumbers
 ) -> Any:
-    """The updates, with each scatter dimension that the devices do not divide kept whole.
-
-    XLA's partitioner pads such a dimension over some mesh axes, and applies the padding to the
-    first position (`docs/compiler_faults.md`).
-    """
+    """The updates, with each scatter dimension that the devices do not divide kept whole. XLA's
+    partitioner pads such a dimension over some mesh axes, and applies the padding to the first
+    position (`docs/compiler_faults.md`)."""
     manual = context.module.manual
     if manual is not None and manual.has_all_axes:
         return updates

@@ -249,11 +249,9 @@ def elements_left(size: int, low: int, high: int, inner: int) -> tuple[int, int,
 
 
 def pad_lower(context: Any, x: Any, value: Any, *, padding_config: Config) -> Any:
-    """Slices before it pads, instead of padding with negative edges.
-
-    At these XLA's partitioner ends the process (with interior padding), or takes two pads of one
-    array with equally long blocks for the same.
-    """
+    """Slices before it pads, instead of padding with negative edges. At these XLA's partitioner
+    ends the process (with interior padding), or takes two pads of one array with equally long
+    blocks for the same."""
     shape = context.in_types[0].shape
     if any(low < 0 or high < 0 for low, high, _ in padding_config):
         left = [elements_left(n, *config) for n, config in zip(shape, padding_config, strict=True)]

@@ -149,10 +149,8 @@ def eig_jvp(
 
 
 def vector_tangents(v: Any, w: Any, turned: Any) -> Any:
-    """The tangents of eigenvectors, from the matrix's tangent in their basis.
-
-    The free multiple of each vector keeps the norm one and the largest element real.
-    """
+    """The tangents of eigenvectors, from the matrix's tangent in their basis. The free multiple of
+    each vector keeps the norm one and the largest element real."""
     moved = matmul(v, mul(turned, inverse_differences(w)))
     longer = real(column_sums(mul(conjugate(v), moved)))
     largest = largest_of_columns(v)

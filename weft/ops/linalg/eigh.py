@@ -201,8 +201,7 @@ def adapted_jvp(
 def adapted_linearize(
     primals: Values, tangents: Values, *, lower: bool, hermitian: bool
 ) -> tuple[list[Any], list[Any]]:
-    """The derivative in all directions. No basis fits where eigenvalues are equal: there it is not
-    finite, even times 0."""
+    """The derivative in all directions; not finite for equal eigenvalues, even times 0."""
     v, w = outs = adapted_eigh_p.bind(*primals, lower=lower, hermitian=hermitian)
     turned = _in_basis(v, tangents[0], lower, hermitian)
     inside, inverse = within_blocks(w), inverse_differences(w)

@@ -288,8 +288,7 @@ def reordered(x: Any, order: Any, axis: int) -> Any:
 
 
 def triangle(x: Any, lower: bool = True, offset: int = 0) -> Any:
-    """The part of each matrix on and below (or above) a diagonal, zero elsewhere. `offset` counts
-    diagonals above the main one."""
+    """Each matrix's part on and below (or above) the diagonal `offset`, zero elsewhere."""
     rows, columns = _places(type_of(x))
     bound = dtypes.int32.type(offset)
     distance = sub(columns, rows)

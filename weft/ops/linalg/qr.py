@@ -108,11 +108,9 @@ def qr_jvp(
 
 
 def factor_tangents(q: Any, r: Any, dx: Any) -> tuple[Any, Any]:
-    """The tangents of Q and R without further columns.
-
-    With C = Q^H dx inverse(R), all of Q^H dQ follows from C below the diagonal: it is
-    skew-Hermitian, and dR inverse(R) is upper triangular.
-    """
+    """The tangents of Q and R without further columns. With C = Q^H dx inverse(R), all of Q^H dQ
+    follows from C below the diagonal: it is skew-Hermitian, and dR inverse(R) is upper
+    triangular."""
     of = type_of(dx)
     m, n = of.shape[-2:]
     first = (0, min(m, n))

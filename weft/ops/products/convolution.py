@@ -342,8 +342,7 @@ def spatial_sizes(shape: Sequence[int], spec: Ints, steps: Ints) -> list[int]:
 def spatial_spans(
     lhs: ArrayType, rhs: ArrayType, out: ArrayType, params: dict[str, Any]
 ) -> list[tuple[int, int, int, int]]:
-    """For each spatial dimension the dilated lengths of array, kernel and result, and the padding
-    in front."""
+    """The dilated spatial lengths of array, kernel and result, and the padding in front."""
     steps = params["lhs_dilation"], params["rhs_dilation"], params["window_strides"]
     sizes, kernel, results = (
         spatial_sizes(x.shape, spec, step)
@@ -409,8 +408,7 @@ def split_into(x: Any, source: int, target: int, groups: int) -> Any:
         return x
     shape = list(type_of(x).shape)
     shape[source] //= groups
-    whole = [*shape[:source], groups, *shape[source:]]
-    split = reshape(x, whole)
+    split = reshape(x, [*shape[:source], groups, *shape[source:]])
     place = target + (target > source)
     # The dimension of the groups, at `source`, goes before the target.
     before = place - (place > source)

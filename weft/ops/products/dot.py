@@ -89,11 +89,8 @@ _PRECISIONS: dict[Any, str] = {
 
 def canonical_precision(precision: Any, operation: str) -> Any:
     """The precision of each operand, the name of an algorithm for both, or None; None takes the
-    setting `default_matmul_precision`.
-
-    Takes a `Precision`, its name, a pair of those, or an algorithm or its name. Raises
-    WeftValueError for anything else.
-    """
+    setting `default_matmul_precision`. Takes a `Precision`, its name, a pair of those, or an
+    algorithm or its name. Raises WeftValueError for anything else."""
     if precision is None:
         precision = config.settings().default_matmul_precision
         if precision is None:
@@ -134,10 +131,8 @@ def canonical_element_type(dtype: Any) -> Any:
 
 
 def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) -> Any:
-    """The dtype of a product: the preferred one, or the promoted dtype of the operands.
-
-    Raises DTypeError if the preferred one would lose the kind or the range of the operands.
-    """
+    """The dtype of a product: the preferred one, or the promoted dtype of the operands. Raises
+    DTypeError if the preferred one would lose the kind or the range of the operands."""
     for type in (x, y):
         if preferred in dtypes.FLOATING and type.dtype in dtypes.NARROW_FLOATING:
             x, y = (t.update(dtype=preferred) if t is type else t for t in (x, y))
@@ -317,11 +312,9 @@ def transpose_one(
     *,
     right: bool,
 ) -> Any:
-    """The cotangent of one operand; `numbers` has that operand's dimensions first.
-
-    The cotangent is contracted with the other operand over the dimensions that the result has from
-    it; the product has batch, kept and contracted dimensions of the wanted operand, reordered.
-    """
+    """The cotangent of one operand; `numbers` has that operand's dimensions first. The cotangent is
+    contracted with the other operand over the dimensions that the result has from it; the product
+    has batch, kept and contracted dimensions of the wanted operand, reordered."""
     (contract, contract_other), (batch, batch_other) = numbers
     of_other = type_of(other)
     kept = other_dimensions(wanted.ndim, contract, batch)
@@ -408,8 +401,7 @@ def by_algorithm(
     if stored is not None:
         lhs, rhs = (stablehlo.convert(x, dtypes.parse(stored)) for x in (lhs, rhs))
     summed = dtypes.parse(algorithm.summed)
-    found = stablehlo.dot_general(lhs, rhs, contracting, batch, name, summed)
-    return found
+    return stablehlo.dot_general(lhs, rhs, contracting, batch, name, summed)
 
 
 def dot_general_access_pattern(

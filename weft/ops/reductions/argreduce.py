@@ -93,8 +93,7 @@ def arg_reduction(name: str, direction: str) -> Primitive:
         return made.bind(args[0], axes=moved, index_dtype=index_dtype), dim
 
     def lower(context: Any, x: Any, *, axes: tuple[int], index_dtype: Any) -> Any:
-        found = emit_positions(context, x, *axes, direction)
-        return stablehlo.convert(found, index_dtype)
+        return stablehlo.convert(emit_positions(context, x, *axes, direction), index_dtype)
 
     return primitive(
         made,

@@ -219,10 +219,8 @@ def interleave(even: Any, odd: Any, axis: int) -> Any:
 
 
 def linear_recurrence(a: Any, b: Any, axis: int, reverse: bool = False) -> Any:
-    """The solution of T[i] = a[i] T[i-1] + b[i] along an axis, with T[-1] = 0.
-
-    `a` and `b` have one shape and dtype; with `reverse`, T[i] = a[i] T[i+1] + b[i].
-    """
+    """The solution of T[i] = a[i] T[i-1] + b[i] along an axis, with T[-1] = 0. `a` and `b` have one
+    shape and dtype; with `reverse`, T[i] = a[i] T[i+1] + b[i]."""
     return linear_recurrence_p.bind(a, b, axis=axis, reverse=reverse)
 
 
@@ -276,16 +274,12 @@ def recurrence_combine(left: Elements, right: Elements) -> Elements:
     return [stablehlo.multiply(a, c), stablehlo.add(stablehlo.multiply(c, b), d)]
 
 
-def recurrence_step(kept: Elements, row: Elements) -> Elements:
-    return [stablehlo.add(stablehlo.multiply(row[0], kept[0]), row[1])]
-
-
 RECURRENCE = Scan(
     lift=lambda rows, dtype: rows,
     combine=recurrence_combine,
     emit=lambda combined: combined[-1],
     start=lambda row: row[1:],
-    step=recurrence_step,
+    step=lambda carry, row: [stablehlo.add(stablehlo.multiply(row[0], carry[0]), row[1])],
 )
 
 
@@ -316,10 +310,8 @@ def cumulative(
     transpose: Rule | None = None,
     **facts: Any,
 ) -> Primitive:
-    """A primitive that combines each element with all before it along `axis`.
-
-    `jvp(t, out, x, axis, reverse)` gives the tangent.
-    """
+    """A primitive that combines each element with all before it along `axis`. `jvp(t, out, x, axis,
+    reverse)` gives the tangent."""
     made = Primitive(name)
 
     def type_rule(x: ArrayType, *, axis: int, reverse: bool) -> ArrayType:

@@ -112,11 +112,9 @@ def reduction(
     rounds: bool = False,
     **facts: Any,
 ) -> Primitive:
-    """A primitive that combines the elements along `axes`, which are dropped.
-
-    `jvp(tangent, result, x, axes)` gives the tangent of the result, or `both(tangent, x, axes)` the
-    result and its tangent. A combination that `rounds` is computed in a wider dtype.
-    """
+    """A primitive that combines the elements along `axes`, which are dropped. `jvp(tangent, result,
+    x, axes)` gives the tangent of the result, or `both(tangent, x, axes)` the result and its
+    tangent. A combination that `rounds` is computed in a wider dtype."""
     made = Primitive(name)
 
     def type_rule(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:

@@ -254,11 +254,8 @@ def sort_as_integers(x: Any, dtype: Any, dimension: int, is_stable: bool) -> Any
 
 
 def sort_packed(values: Sequence[Any], types: Sequence[ArrayType], dimension: int) -> list[Any]:
-    """Sorts by one key of at most 32 bits.
-
-    Sorts integers of the key above the position, and gathers everything by the positions. Ties are
-    broken by position, so the sort is stable.
-    """
+    """Sorts by one key of at most 32 bits. Sorts integers of the key above the position, and
+    gathers everything by the positions. Ties are broken by position, so the sort is stable."""
     shape, key = types[0].shape, types[0].dtype
     first = values[0]
     if key in dtypes.FLOATING:

@@ -46,10 +46,8 @@ def window_params(
     base_dilation: Sequence[int] | None,
     window_dilation: Sequence[int] | None,
 ) -> dict[str, Any]:
-    """The parameters of a windowed reduction, completed for each dimension.
-
-    Raises ShapeError and WeftValueError if they do not fit the shape.
-    """
+    """The parameters of a windowed reduction, completed for each dimension. Raises ShapeError and
+    WeftValueError if they do not fit the shape."""
     given = {
         "window_dimensions": window_dimensions,
         "window_strides": window_strides,
@@ -379,11 +377,9 @@ def select_vmap(made: Primitive) -> Callable[..., Any]:
 
 
 def best_of(values: list[Any], others: list[Any], direction: str) -> list[Any]:
-    """Selects the (value, position, payload …) row that goes first.
-
-    Negative positions mark padding, which always loses; ties go to the lower position, so that the
-    order of combination does not matter.
-    """
+    """Selects the (value, position, payload …) row that goes first. Negative positions mark
+    padding, which always loses; ties go to the lower position, so that the order of combination
+    does not matter."""
     x, i, *rest = values
     y, j, *others_rest = others
     zero = stablehlo.constant(0, (), stablehlo.dtype_of(i.type.element_type))

@@ -35,8 +35,7 @@ def optimization_barrier(operand: T, /) -> T:
 
 def barrier_jvp(primals: Values, tangents: Values) -> tuple[list[Any], list[Any]]:
     outs = list(optimization_barrier_p.bind(*primals))
-    moved = [t for t in tangents if type(t) is not Zero]
-    found = iter(optimization_barrier_p.bind(*moved))
+    found = iter(optimization_barrier_p.bind(*[t for t in tangents if type(t) is not Zero]))
     return outs, [t if type(t) is Zero else next(found) for t in tangents]
 
 

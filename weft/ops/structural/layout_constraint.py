@@ -50,7 +50,9 @@ def with_layout_constraint(x: T, layouts: Any) -> T:
     Layout(major_to_minor=(1, 0))
     """
     leaves, structure = tree.flatten(x)
-    found = tree.prefix_leaves("layouts", layouts, structure, is_leaf=_is_leaf)
+    found = tree.prefix_leaves(
+        "layouts", layouts, structure, is_leaf=lambda x: x is None or isinstance(x, Layout)
+    )
     paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(x)]
     return structure.unflatten(
         [
@@ -58,10 +60,6 @@ def with_layout_constraint(x: T, layouts: Any) -> T:
             for leaf, layout, path in zip(leaves, found, paths, strict=True)
         ]
     )
-
-
-def _is_leaf(value: Any) -> bool:
-    return value is None or isinstance(value, Layout)
 
 
 def constrain_layout(x: Any, layout: Layout | None, operation: str, what: str) -> Any:

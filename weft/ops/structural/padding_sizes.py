@@ -80,10 +80,8 @@ def windows(
     strides: Sequence[int],
     padding: Sequence[tuple[int, int]],
 ) -> tuple[int, ...]:
-    """The number of windows in each dimension; lengths are those after dilation.
-
-    Raises ShapeError if padding cuts off more than there is.
-    """
+    """The number of windows in each dimension; lengths are those after dilation. Raises ShapeError
+    if padding cuts off more than there is."""
     counts = []
     for size, reach, stride, (low, high) in zip(sizes, window, strides, padding, strict=True):
         extent = size + low + high

@@ -48,11 +48,9 @@ def is_place(value: Any) -> bool:
 def as_format(
     place: Any, operation: str, what: str = "", shape: Any = None, auto: bool = False
 ) -> tuple[Any, Any]:
-    """`as_sharding` of `place`, and the layout of a Format (None: no layout).
-
-    Raises ShapeError for a layout that does not fit arrays of a `shape`, naming `what`, and
-    WeftValueError for tiles that devices do not have, and for `Layout.AUTO` unless `auto`.
-    """
+    """`as_sharding` of `place`, and the layout of a Format (None: no layout). Raises ShapeError for
+    a layout that does not fit arrays of a `shape`, naming `what`, and WeftValueError for tiles that
+    devices do not have, and for `Layout.AUTO` unless `auto`."""
     if not isinstance(place, Format):
         if isinstance(place, Layout):
             fix = Fix("format", "pass weft.layout.Format(layout, sharding)", {"layout": place})
@@ -274,8 +272,7 @@ def constraint_lower(context: Any, x: Any, *, sharding: Sharding) -> Any:
     manual = context.module.manual
     if manual is not None and manual.has_all_axes:
         return x
-    how = context.module.sharding(sharding, context.in_types[0])
-    return stablehlo.sharding_constraint(x, how)
+    return stablehlo.sharding_constraint(x, context.module.sharding(sharding, context.in_types[0]))
 
 
 def is_abstract(sharding: Sharding) -> bool:
