@@ -181,9 +181,7 @@ def canonical(dtype: DType) -> DType:
     """
     if not getattr(dtype, "isnative", True):
         dtype = dtype.newbyteorder("=")
-    if config.settings().enable_x64:
-        return dtype
-    return _HALVED.get(dtype, dtype)
+    return dtype if config.settings().enable_x64 else _HALVED.get(dtype, dtype)
 
 
 _BY_PYTHON_TYPE = {int: default_int, float: default_float, complex: default_complex}

@@ -67,7 +67,7 @@ def _packages() -> dict[str, str | None]:
 
 
 def _devices() -> dict[str, Any]:
-    """The platform and how many devices of each kind there are, or why there are none."""
+    """The platform and the devices by kind, or the reason why there are none."""
     try:
         kinds = Counter(str(device.device_kind) for device in client.devices())
         found: dict[str, Any] = {"platform": client.default_backend(), "kinds": dict(kinds)}
@@ -80,7 +80,7 @@ def _devices() -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    """The cache of executables on disk. A folder that is not there is not made for the report."""
+    """The cache of executables on disk. Does not create a missing folder."""
     asked = config.host_settings()
     if asked.cache_dir == "":
         return {"directory": None}

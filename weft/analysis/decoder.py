@@ -138,11 +138,11 @@ class _Division:
         return all_gather(w, self.fsdp, axis=dimension, tiled=True) if self.fsdp else w
 
     def entering(self, x: Any) -> Any:
-        """Activations before a product with weights that are divided along the tensor axes."""
+        """Prepares activations for a product with weights that the tensor axes split."""
         return all_gather(x, self.sequence, axis=1, tiled=True) if self.sequence else x
 
     def leaving(self, x: Any) -> Any:
-        """The terms of a sum along the tensor axes, added."""
+        """Sums terms over the tensor axes."""
         if self.sequence:
             return psum_scatter(x, self.sequence, scatter_dimension=1, tiled=True)
         return psum(x, self.tensor) if self.tensor else x
@@ -233,7 +233,7 @@ class _Division:
         return jnp.log(total) + most - chosen
 
     def place(self, axes: tuple[Any, ...]) -> Any:
-        """The number of this device along axes."""
+        """The index of this device along axes."""
         found: Any = 0
         for axis in axes:
             found = found * self.mesh.axis_size(axis) + axis_index(axis)

@@ -41,7 +41,7 @@ class Occurrence(NamedTuple):
     mesh: AnyMesh | None = None
 
     def inside(self, inner: InnerPrograms, part: InnerProgram, backward: bool) -> Occurrence:
-        """The same, seen from the program with the equation that runs `part`."""
+        """The same occurrence, seen from the program around it."""
         known = self.trips is not None and part.times is not None
         return self._replace(
             trips=self.trips * part.times if known else None,  # type: ignore[operator]

@@ -26,7 +26,7 @@ from weft.core.types import ArrayType
 
 
 class Work(NamedTuple):
-    """Flops and functions of one operation; `known` is False for one that has no rule here."""
+    """The flops and functions of one operation; `known` is False without a rule."""
 
     flops: float = 0.0
     functions: float = 0.0
@@ -47,7 +47,7 @@ def _is_inexact(of: ArrayType) -> bool:
 
 
 def _real_flops(of: ArrayType, additions: float, products: float = 0.0) -> float:
-    """Flops on real numbers: of complex ones an addition takes two, a product six."""
+    """Flops on real numbers: two for a complex addition, six for a complex product."""
     if not _is_inexact(of):
         return 0.0
     if of.dtype.kind == "c":
@@ -117,7 +117,7 @@ def _dot(eqn: Equation) -> Work:
 
 
 def _ragged(eqn: Equation) -> Work:
-    """A product of each row with the matrix of its group: as one of all rows with one matrix."""
+    """A product of each row with its group's matrix, which costs a product with one matrix."""
     a, out = eqn.inputs[0].type, eqn.outputs[0].type
     count = float(out.size) * a.shape[-1]
     return Work(_real_flops(out, count, count), known=out.ndim == 2)

@@ -22,7 +22,7 @@ Counts = defaultdict[Any, float]
 
 
 def counts() -> Counts:
-    """Counts of nothing yet."""
+    """Empty counts."""
     return defaultdict(float)
 
 
@@ -35,7 +35,7 @@ _REDUCERS = frozenset(
 
 @dataclasses.dataclass(slots=True)
 class LineTotal:
-    """The sums of one place in the user's program. Flops are by the name of the dtype."""
+    """The sums of one user's line. Flops are by the name of the dtype."""
 
     flops: Counts = dataclasses.field(default_factory=counts)
     functions: float = 0.0
@@ -91,7 +91,7 @@ class ProgramCost:
         self.branches |= other.branches
 
     def weight(self) -> tuple[float, float]:
-        """What decides which of several branches counts: flops and functions, then bytes."""
+        """The order of branches by cost: flops and functions, then bytes."""
         lines = self.lines.values()
         return (
             sum(sum(line.flops.values()) + line.functions for line in lines),
@@ -130,14 +130,14 @@ def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
 
 
 class _DeviceSizes(dict[Var, float]):
-    """The bytes of values on one device: of an operand of a `shard_map` those of a block."""
+    """The bytes of values on one device: of a block for operands of a `shard_map`."""
 
     def __missing__(self, var: Var) -> float:
         size = self[var] = float(size_in_bytes(var.type))
         return size
 
     def learn(self, atoms: Any, sizes: Any) -> None:
-        """What a program that an equation runs knows of its operands or results."""
+        """Records the sizes of an inner program's operands or results."""
         for atom, size in zip(atoms, sizes, strict=True):
             if type(atom) is Var:
                 self[atom] = min(self[atom], size)
@@ -190,7 +190,7 @@ def _add_inner(
 
 
 def _takes_apart(eqn: Equation) -> bool:
-    """Whether an operation reads its operands where they are computed."""
+    """Whether an operation is fused into the producers of its operands."""
     return is_fusible(eqn) or eqn.primitive.name in _REDUCERS
 
 

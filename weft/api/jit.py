@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 def _entries(value: Any, what: str, kinds: Any, noun: str) -> tuple[Any, ...]:
-    """What an argument holds: nothing for None, one value or several of some kinds."""
+    """The argument as a tuple: nothing for None, one value or several of some kinds."""
     if value is None:
         return ()
     found = (value,) if isinstance(value, kinds) else tuple(value)

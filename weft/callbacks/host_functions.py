@@ -160,7 +160,7 @@ class HostFunction:
 
 
 def handed_over(values: Stored, type: ArrayType) -> Any:
-    """An operand as the user's function gets it: a NumPy array, or an array of random keys."""
+    """An operand for the user's function: a NumPy array, or an array of random keys."""
     return restored(values, type) if isinstance(type.dtype, KeyDType) else values
 
 

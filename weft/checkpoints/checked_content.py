@@ -31,7 +31,7 @@ _LONGEST = 1 << 62
 def checked_content(
     content: Any, path: pathlib.Path, operation: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The structure and the records of a checkpoint. Raises CheckpointError if they are none."""
+    """The structure and the records of a checkpoint. Raises CheckpointError for invalid ones."""
     try:
         fields = Fields(content, "what was saved")
         structure, records = fields.take("structure"), fields.array("leaves")
@@ -80,7 +80,7 @@ def _check_node(node: Any, leaves: list[int]) -> None:
 
 
 def _name(key: Any, kind: str) -> Any:
-    """A key as something that can be compared."""
+    """A comparable form of a key."""
     if kind == "dict":
         found = key_from_data(key, "the structure")
         return type(found), found

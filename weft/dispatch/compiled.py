@@ -312,10 +312,8 @@ def _kind(value: Any) -> Any:
 
 
 def as_user_sharding(place: Any) -> Sharding:
-    """A device or a sharding as a sharding; None is the default device."""
-    if isinstance(place, Sharding):
-        return place
-    return SingleDeviceSharding(device_for(place))
+    """A device or a sharding as a sharding; None means the default device."""
+    return place if isinstance(place, Sharding) else SingleDeviceSharding(device_for(place))
 
 
 def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:

@@ -33,7 +33,7 @@ class DonatedLeaves:
     types: Sequence[ArrayType]
 
     def ready(self, leaves: Sequence[Any], consts: Sequence[Array]) -> list[Any]:
-        """The leaves, the donated ones as arrays that nothing else in the call refers to."""
+        """The leaves, with donated ones as arrays that nothing else in the call refers to."""
         found = list(leaves)
         for i in self.taken:
             x = found[i]
@@ -52,7 +52,7 @@ class DonatedLeaves:
             leaves[i].delete()
 
     def check_given_once(self, leaves: Sequence[Any], consts: Sequence[Array]) -> None:
-        """Raises WeftValueError for a donated array that is among the leaves or constants twice."""
+        """Raises WeftValueError for a donated array that occurs twice in the call."""
         buffers = [id(x._buffer) for x in [*leaves, *consts] if type(x) is Array]
         if len(set(buffers)) == len(buffers):
             return

@@ -75,7 +75,7 @@ class JitShardings:
 
     @property
     def said(self) -> bool:
-        """Whether one of the two was given."""
+        """Whether `in_shardings` or `out_shardings` was given."""
         return self.arguments is not None or self.results is not None
 
     def argument_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
@@ -86,7 +86,7 @@ class JitShardings:
         return tuple((unless_simulated(place), layout) for place, layout in given)
 
     def _given_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
-        """Shardings and layouts that were given for the leaves of the arguments."""
+        """The given shardings and layouts of the leaves of the arguments."""
         if self.arguments is None:
             return ((None, None),) * in_tree.num_leaves
         args_tree, kwargs_tree = in_tree.children()
@@ -98,13 +98,13 @@ class JitShardings:
         return (*formats, *[(None, None)] * kwargs_tree.num_leaves)
 
     def result_formats(self, name: str, out_tree: Any) -> Formats:
-        """Shardings and layouts that were given for the leaves of the results."""
+        """The given shardings and layouts of the leaves of the results."""
         if self.results is None:
             return ((None, None),) * out_tree.num_leaves
         return by_leaf(f"jit of {name}: out_shardings", self.results, out_tree)
 
     def pinned(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
-        """The shardings that an executable must give its results; None: the compiler chooses."""
+        """The required shardings of the results; None: the compiler chooses."""
         if self.results is None:
             return None
         places = [unless_simulated(place) for place, _ in self.result_formats(name, out_tree)]
@@ -196,7 +196,7 @@ def constrained(
 def placed_around(
     call: CompiledCall, arrays: Sequence[Array], formats: Formats, results: Formats
 ) -> CompiledCall:
-    """The call with arguments moved to their formats before it, and results after it."""
+    """The call, with arguments moved to their formats before it and results after it."""
     donated = () if call.donated is None else call.donated.taken
     before = [
         None if layout is None else taking(array, place, layout, i in donated)
@@ -213,7 +213,7 @@ def is_said(format: tuple[Any, Any]) -> bool:
 
 
 def argument_layouts(call: CompiledCall, arrays: Sequence[Array]) -> list[Layout | None]:
-    """The layouts in which a call takes the leaves of the arguments; None for those it does not."""
+    """The layouts in which a call takes its leaves; None for dropped leaves."""
     count = len(call.consts)
     kept = range(len(arrays)) if call.kept is None else call.kept
     taken = (call.program.in_layouts or (None,) * (count + len(kept)))[count:]
@@ -325,7 +325,8 @@ def taking(
 
 
 def leaving(place: Any) -> Callable[[Any], Any] | None:
-    """A function that moves a result to a device; None for a sharding: the executable pins it."""
+    """A function that moves a result to a device; None for a sharding, which the executable
+    pins."""
     if place is None or isinstance(place, Sharding):
         return None
     return lambda array: to_place(array, place)

@@ -23,7 +23,7 @@ class Watch(NamedTuple):
     infs: bool
 
     def finds(self, value: Any) -> bool:
-        """Whether a value holds a NaN or an infinity that is searched for."""
+        """Whether a value holds a NaN or an infinity that this test looks for."""
         if type_of(value).dtype not in _LOOKED_AT:
             return False
         numbers = np.asarray(value)
@@ -84,7 +84,7 @@ def nonfinite_error(
 
 
 def _result_text(which: str, value: Any, numbers: Any, marks: Any, what: str) -> str:
-    """Says which result holds it, in how many elements, and where first."""
+    """Names the result at fault, with the number of elements and the first."""
     of = type_of(value)
     if not of.shape:
         return f"{which}, {of}, is {numbers}"

@@ -110,7 +110,7 @@ class Specialization:
         )
 
     def with_bodies(self, platform: str) -> Jaxpr:
-        """The jaxpr for the compiler: repeated bodies are calls, where modules have calls."""
+        """The jaxpr for the compiler: repeated bodies are calls, if modules have calls."""
         count = len(self.place) if type(self.place) is tuple else 1
         layouts = (self.formats["in_layouts"], self.formats["out_layouts"])
         called = bodies_are_called(platform, count, layouts)

@@ -102,7 +102,7 @@ class StagedCall:
 
 
 def with_layout(place: Any, layout: Any) -> Any:
-    """A result's sharding or format with the layout in `out_shardings` (None: none was given)."""
+    """A result's sharding or format with the layout of `out_shardings` (None without one)."""
     if layout is None or place is None:
         return place
     sharding = place.sharding if isinstance(place, Format) else place

@@ -17,12 +17,12 @@ SECONDARY = 76
 
 
 def encoded(message: Message) -> bytes:
-    """A message as it is sent."""
+    """The bytes of a message."""
     return json.dumps(message).encode() + b"\n"
 
 
 def decoded(line: bytes) -> Message:
-    """A message that was sent. Raises ValueError for bytes that are none."""
+    """The message of some bytes. Raises ValueError for invalid ones."""
     found = json.loads(line)
     if not isinstance(found, dict):
         raise ValueError(f"a message is a dict, not {found!r:.80}")

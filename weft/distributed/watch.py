@@ -32,7 +32,7 @@ MEET_AFTER = 5.0
 
 
 class Clock:
-    """When one process was asked, and when it answered."""
+    """The times of a process's last question and answer."""
 
     def __init__(self, now: float) -> None:
         self.answered = now
@@ -55,7 +55,7 @@ class Clock:
         return True
 
     def answers(self, now: float) -> bool:
-        """Notes an answer. Whether the process was silent before."""
+        """Records an answer; returns whether the process was silent before."""
         before, self.silent = self.silent, False
         self.asked, self.answered = None, now
         return before

@@ -32,7 +32,7 @@ _DIGEST = 32
 
 
 def refused(message: str, got: Any, wanted: Any, fix: Fix | None = None) -> WeftValueError:
-    """The error for bytes that are refused."""
+    """The error for invalid bytes."""
     return WeftValueError(
         f"these bytes are refused: {message}",
         operation="export.deserialize",
@@ -163,7 +163,7 @@ class Fields:
         self.what = what
 
     def has(self, name: str) -> bool:
-        """Whether there is a field that not every file has."""
+        """Whether the optional field is present."""
         return name in self._left
 
     def take(self, name: str) -> Any:
@@ -224,7 +224,7 @@ class Fields:
         return tuple(self._left)
 
     def end(self) -> None:
-        """Raises WeftValueError for fields that have not been read: they would have a meaning."""
+        """Raises WeftValueError for unread fields: they would have a meaning."""
         if self._left:
             raise _ill_formed(self.what, f"fields {sorted(self._left)}", "none of these")
 

@@ -50,7 +50,7 @@ def has_tangent(type: ArrayType) -> bool:
 
 
 def _place(path: Any) -> str:
-    """How a message calls a position in (args, kwargs)."""
+    """The name of a position in (args, kwargs) in messages."""
     if len(path) < 2:
         return ("the positional arguments", "the arguments by name")[path[0].idx]
     return argument_path(None, path)
@@ -269,7 +269,7 @@ class Exported:
         return TreeError(message, operation="export", got=got, wanted=str(self.in_tree), fix=fix)
 
     def _operand(self, leaf: Any, want: ArrayType, name: str) -> Any:
-        """A leaf of the arguments, if it has the type that is wanted; an error naming it if not."""
+        """A leaf of the arguments; raises an error with its name if it has another type."""
         if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype == want.dtype:
             # Exactly what is wanted, also where the default width here is another one.
             if leaf.shape == want.shape:
@@ -375,7 +375,7 @@ class Exported:
                 )
 
     def _function(self, mesh: Any) -> Callable[..., list[Any]]:
-        """A function of the operands, with a derivative where there is one."""
+        """A function of the operands, differentiable if its derivative was exported."""
         found: Callable[..., list[Any]] | None = self._made.get(mesh)
         if found is None:
             found = self._new_function(mesh)

@@ -167,7 +167,7 @@ def _export(
     checks: tuple[DisabledSafetyCheck, ...],
     sized: bool = False,
 ) -> Exported:
-    """The export; `sized` where numbers that the function closes over may come from sizes."""
+    """The export; `sized` if closed-over numbers may come from sizes."""
     call = stages.trace(function, args, kwargs)._call
     traced, name = call.traced, call.name
     jaxpr = _check_program(call)

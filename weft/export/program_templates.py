@@ -95,7 +95,7 @@ def _basis_value(basis: Basis, values: Values) -> int:
 
 
 class Fitter:
-    """Fits numbers that were found at certain sizes; the last sizes are for checking."""
+    """Fits numbers at sample sizes; the last sizes are for checking."""
 
     def __init__(self, variables: Sequence[str], samples: Sequence[Values], checks: int) -> None:
         self.samples, self.checks = list(samples), checks
@@ -182,7 +182,7 @@ def inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
 
 
 class Template(NamedTuple):
-    """A text with places for numbers: the pieces between, and the number of each place."""
+    """A text with gaps: the pieces between them, and the number for each gap."""
 
     pieces: tuple[str, ...]
     fits: tuple[Fit, ...]
@@ -242,7 +242,7 @@ def _first_difference(pieces: Sequence[str], other: Sequence[str]) -> str:
 
 
 def differing_programs(why: str) -> InconclusiveDimensionOperation:
-    """The error for a program that depends on sizes in another way than in numbers."""
+    """The error for a program that depends on sizes in more than numbers."""
     return InconclusiveDimensionOperation(
         "the program depends on the sizes of symbolic dimensions: no one program serves all",
         operation="export",

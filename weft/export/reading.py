@@ -116,7 +116,7 @@ def _program_from_data(
 def _with_sizes(
     sample: Exported, more: dict[str, Any], derivative: Exported | None
 ) -> SymbolicExported:
-    """The symbolic export, given the function for one choice of sizes."""
+    """The symbolic export, from the function for one choice of sizes."""
     fields = {field.name: getattr(sample, field.name) for field in dataclasses.fields(Exported)}
     made: Any = None if derivative is None else lambda _: derivative
     return SymbolicExported(**fields | more | {"_made": {}}, _derivative=made, _sample=sample)
@@ -171,7 +171,7 @@ def _checks(fields: Fields) -> list[DisabledSafetyCheck]:
 
 
 def _check_derivative(exported: Exported, derivative: Exported | None) -> None:
-    """Raises WeftValueError for a derivative that does not have the types for this function."""
+    """Raises WeftValueError for a derivative whose types do not fit the function."""
     if derivative is None:
         return
     tangents = [type.tangent() for type in (*exported.in_avals, *exported.out_avals)]

@@ -80,7 +80,7 @@ class SymbolicScope:
                 raise WeftValueError(message, operation="SymbolicScope", got=text)
 
     def _bound(self, dimension: SymbolicDimension) -> None:
-        """Notes the bound of a variable that `c * v + d >= 0` gives."""
+        """Records the bound of a variable from `c * v + d >= 0`."""
         terms = dict(dimension.terms)
         constant = terms.pop((), 0)
         if len(terms) != 1:
@@ -135,7 +135,7 @@ class SymbolicDimension:
         self.scope = scope
 
     def variable(self) -> str | None:
-        """The name of the variable that this is, or None."""
+        """The name of the variable that this dimension is, or None."""
         if len(self.terms) == 1:
             (monomial, number) = self.terms[0]
             if number == 1 and len(monomial) == 1 and monomial[0][1] == 1:
@@ -292,7 +292,7 @@ def _factor(factor: Any, power: int) -> str:
 
 
 def constant_or_dimension(terms: Mapping[Monomial, int], scope: SymbolicScope) -> Any:
-    """The dimension with these terms, or the number that it is."""
+    """The dimension with these terms, or the number that they are."""
     made = SymbolicDimension(terms, scope)
     if not made.terms:
         return 0
@@ -368,7 +368,7 @@ def value_of(dimension: Any, values: Mapping[str, int]) -> int:
 
 
 def bounds_of(dimension: Any) -> Bounds:
-    """The lowest and the highest value that a dimension can have, as far as that is known."""
+    """The known lower and upper bounds of a dimension."""
     if not isinstance(dimension, SymbolicDimension):
         return float(dimension), float(dimension)
     low, high = _interval(dimension)

@@ -52,7 +52,7 @@ def symbolic_structs(leaves: Sequence[Any]) -> list[ShapeDtypeStruct]:
 
 
 def holds(scope: SymbolicScope, values: Values) -> bool:
-    """Whether the constraints hold that are about these variables alone."""
+    """Whether the constraints about these variables alone hold."""
     return all(
         value_of(known, values) >= 0
         for known in scope.known
@@ -191,7 +191,7 @@ def _fit_type(column: Sequence[Any], fitter: Fitter, scope: SymbolicScope) -> Sy
 def _limits(
     name: str, samples: Sequence[Values], of: Callable[[Values], Exported], made: SymbolicExported
 ) -> tuple[int, int | None]:
-    """The smallest size of a variable for which the program serves, and the largest (None: any)."""
+    """The smallest and the largest size of a variable for which the program works (None: any)."""
     base = samples[0]
 
     def serves(size: int) -> bool:

@@ -43,7 +43,7 @@ def bodies_are_called(platform: str, num_devices: int, layouts: Iterable[Any]) -
 
 
 def is_worth_calling(size: Size) -> bool:
-    """Whether a repeated body of a size is to be called instead of inlined."""
+    """Whether a repeated body of a size is called, not inlined."""
     enough = size.equations >= LEAST.equations and size.products >= LEAST.products
     return enough and not size.never_called
 

@@ -72,7 +72,7 @@ def infer_layouts(
 
 
 def reads_of(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> list[Reads]:
-    """For each input the different reads of it; `outputs` as in `infer_layouts`."""
+    """The different reads of each input; `outputs` as in `infer_layouts`."""
     demands: list[Reads] = []
     for i, atom in enumerate(jaxpr.outputs):
         walk = full_read(atom.type).walk

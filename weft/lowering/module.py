@@ -493,9 +493,7 @@ def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope:
     constants: dict[Any, Any] = {}
 
     def read(atom: Any) -> Any:
-        if type(atom) is Var:
-            return env[atom]
-        return _literal(atom, constants)
+        return env[atom] if type(atom) is Var else _literal(atom, constants)
 
     lower_rules, for_platform, platform = rules.lower, rules.lower_for_platform, context.platform
     value_class = stablehlo.ir.Value

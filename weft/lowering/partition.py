@@ -56,7 +56,7 @@ class MeshTable:
         return self.declare(axes, tuple(self.partitions(mesh).ravel().tolist()))
 
     def some_mesh(self) -> Mesh | None:
-        """The first mesh of devices that the module's shardings are over; None if none is."""
+        """The first mesh of devices in the module's shardings, or None."""
         return next((mesh for mesh in self._partitions if isinstance(mesh, Mesh)), None)
 
     def some_symbol(self) -> str:
@@ -112,7 +112,7 @@ def sharding_attribute(meshes: MeshTable, sharding: Sharding, type: ArrayType) -
 
 
 def unsplit_rows(meshes: MeshTable, type: ArrayType) -> Any:
-    """The attribute for random keys where the compiler chooses: their integers stay together."""
+    """The attribute for random keys when the compiler chooses: keeps their integers together."""
     rows = physical_type(type).ndim - type.ndim
     return stablehlo.sharding(meshes.some_symbol(), (None,) * type.ndim + ((),) * rows)
 

@@ -180,7 +180,7 @@ def _run(
     sources: dict[str, str],
     wrong: dict[str, str],
 ) -> Check:
-    """One property on every example, up to the first that fails."""
+    """One property on every example, up to the first failure."""
     rule, source = _given_rule(prop.rule, sources)
     blocked = [f"the {need} rule is {wrong[need]}" for need in prop.needs if need in wrong]
     if blocked:

@@ -202,7 +202,7 @@ class Failure:
         return out
 
     def restricted(self, form: Form) -> Failure:
-        """The failure as far as a form may name it."""
+        """The failure, limited to the sites of a form."""
         own = self.form
         numbers = tuple(n for n in own.numbers if n in form.numbers)
         if numbers == own.numbers:
@@ -221,7 +221,7 @@ NO_FAILURE = Failure(Form(), np.int32(0), {})
 
 
 def at_site(site: Site, failed: Any, values: Sequence[Any]) -> Failure:
-    """The failure at a site where the scalar `failed` holds."""
+    """The failure at a site if the scalar `failed` holds."""
     number = number_of(site)
     slots = {site.types: list(values)}
     form = Form((number,), (site.types,))

@@ -136,9 +136,7 @@ def _message_value(operation: str, leaf: Any) -> Any:
         fix = Fix("format", "put values that are no arrays into the message: f'...'")
         got = described(leaf)
         raise WeftTypeError(message, operation=operation, got=got, fix=fix) from None
-    if of.dtype in dtypes.INEXACT:
-        return stop_gradient(value)
-    return value
+    return stop_gradient(value) if of.dtype in dtypes.INEXACT else value
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:

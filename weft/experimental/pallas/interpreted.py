@@ -171,7 +171,7 @@ def _fill_mode(interpret: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """What `pallas_call` was given."""
+    """The arguments of `pallas_call`."""
 
     kernel: Callable[..., Any]
     name: str
@@ -405,7 +405,7 @@ class _Interpretation:
         return total
 
     def _indices(self, number: Any) -> list[Any]:
-        """The place of a step in the grid; the first one for the number None."""
+        """The grid indices of a step; the first ones for the number None."""
         lengths = [INDEX.dtype.type(n) if isinstance(n, int) else n for n in self.lengths]
         moving = [i for i, n in enumerate(self.lengths) if not (isinstance(n, int) and n == 1)]
         found: list[Any] = [INDEX.dtype.type(0)] * len(lengths)
@@ -428,7 +428,7 @@ class _Interpretation:
         return [i - first for i in written_inputs(self.program) if i >= first]
 
     def _step(self, indices: list[Any], scalars: list[Any], arrays: list[Any]) -> list[Any]:
-        """The arrays after the kernel has run once."""
+        """The arrays after one run of the kernel."""
         starts = [item.starts(indices, scalars) for item in self.operands]
         pairs = list(zip(self.operands, starts, strict=True))
         count = len(pairs)

@@ -47,7 +47,7 @@ def is_numpy(value: Any) -> bool:
 
 
 def bcoo_properties(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperties:
-    """What the shapes of the buffers say. Raises ShapeError if they do not fit the shape."""
+    """The properties from the shapes of the buffers. Raises ShapeError if they do not fit."""
     data_shape, index_shape = type_of(data).shape, type_of(indices).shape
     n_batch, n_sparse = len(index_shape) - 2, index_shape[-1] if index_shape else 0
     n_dense = len(shape) - n_batch - n_sparse

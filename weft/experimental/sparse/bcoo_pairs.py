@@ -79,7 +79,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
 
 
 def _same_ndim(operation: str, lhs: BCOO, rhs: BCOO) -> tuple[BCOO, BCOO]:
-    """Both operands with as many dimensions: that with fewer gets some in front."""
+    """Both operands with equal ranks: adds leading dimensions to one."""
     ndim = max(lhs.ndim, rhs.ndim)
 
     def raised(x: BCOO) -> BCOO:

@@ -28,7 +28,7 @@ from weft.ops.structural.shape import canonical_axes, canonical_axis
 
 
 def _kinds(mat: BCOO, dims: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """Which of some dimensions are batch, sparse and dense ones, counted within their kind."""
+    """The batch, sparse and dense ones of some dimensions, counted within their kind."""
     edge = mat.n_batch + mat.n_sparse
     batch = [d for d in dims if d < mat.n_batch]
     sparse = [d - mat.n_batch for d in dims if mat.n_batch <= d < edge]
@@ -560,7 +560,7 @@ def bcoo_gather(
 
 
 def common_layout(operands: Sequence[BCOO]) -> list[BCOO]:
-    """BCOOs with the same numbers of batch and dense dimensions: the fewest of each."""
+    """BCOOs with equal numbers of batch and dense dimensions: the fewest of each."""
     n_batch = min(x.n_batch for x in operands)
     n_dense = min(x.n_dense for x in operands)
     return [bcoo_update_layout(x, n_batch=n_batch, n_dense=n_dense) for x in operands]

@@ -421,7 +421,7 @@ def all_indices(shape: Sequence[int], dtype: Any) -> Any:
 
 
 def _dense_to_sparse(mat: BCOO, count: int) -> BCOO:
-    """The first `count` dense dimensions become sparse: each block becomes its elements."""
+    """Makes the first `count` dense dimensions sparse: splits blocks into elements."""
     start = mat.ndim - mat.n_dense
     block = mat.shape[start : start + count]
     size = math.prod(block)

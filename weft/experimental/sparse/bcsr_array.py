@@ -36,7 +36,7 @@ class BCSRProperties(NamedTuple):
 
 
 def bcsr_properties(data: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> BCSRProperties:
-    """What the shapes of the buffers say. Raises ShapeError if they do not fit the shape."""
+    """The properties from the shapes of the buffers. Raises ShapeError if they do not fit."""
     shapes = [type_of(x).shape for x in (data, indices, indptr)]
     n_batch = len(shapes[1]) - 1
     n_dense = len(shape) - n_batch - 2

@@ -27,7 +27,7 @@ from weft.typing import Array
 
 
 class COOInfo(NamedTuple):
-    """What is known of a COO without its buffers."""
+    """The static properties of a COO."""
 
     shape: tuple[int, ...]
     rows_sorted: bool = False

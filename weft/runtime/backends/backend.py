@@ -209,7 +209,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def heap_profile(self) -> bytes:
-        """What takes the memory of the devices, as a protocol buffer of pprof."""
+        """A memory profile of the devices, as a protocol buffer of pprof."""
 
     # -- placements --
 
@@ -254,7 +254,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def host_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """A NumPy array to be filled, in memory that `put` with `copy=False` can use in place."""
+        """An uninitialized NumPy array that `put` with `copy=False` can use in place."""
 
     @abc.abstractmethod
     def put_shards(
@@ -320,7 +320,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def fault(self, error: Exception, buffers: Sequence[Buffer]) -> WeftError:
-        """The error for the user when running an executable on these buffers failed."""
+        """The error for the user when an executable fails on these buffers."""
 
     @abc.abstractmethod
     def device_of(self, buffer: Buffer) -> Device:

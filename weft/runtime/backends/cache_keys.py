@@ -158,7 +158,7 @@ def shared_key(module: ir.Module, options: CompileOptions, devices: Sequence[Dev
 
 @functools.cache
 def _environment_parts(client: Any) -> tuple[str, ...]:
-    """The parts of a key that are the same for all modules of a process."""
+    """The parts of a key that all modules of a process share."""
     machine = _processor() if client.platform == "cpu" else ""
     # XLA_FLAGS is among the compile options; the memory of a client changes no executable.
     environment = [
@@ -172,7 +172,7 @@ def _environment_parts(client: Any) -> tuple[str, ...]:
 
 
 def _processor() -> str:
-    """The processor that XLA generates code for: it uses every feature of it."""
+    """The processor and all its features, which XLA generates code for."""
     found = [sys.platform, platform.machine()]
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

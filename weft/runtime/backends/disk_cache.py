@@ -107,7 +107,7 @@ def _warn_once(kind: str, text: str) -> None:
 
 
 def default_directory() -> str:
-    """weft's directory among the user's caches, where the system keeps those."""
+    """weft's directory among the user's caches."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA") or os.path.join("~", "AppData", "Local")
         return os.path.join(os.path.expanduser(local), "weft", "cache")
@@ -383,7 +383,7 @@ class ProgramCache:
             os.close(descriptor)
 
     def _lock(self, descriptor: int) -> None:
-        """Locks the file with the count. Raises _Busy where another process has kept it locked."""
+        """Locks the file with the count. Raises _Busy if another process keeps it locked."""
         end = time.monotonic() + self._lock_seconds
         while fcntl is not None:
             try:
@@ -456,7 +456,7 @@ class ProgramCache:
 
 
 def _is_abandoned(name: str, used: float) -> bool:
-    """Whether a file was left unfinished by a process that is gone."""
+    """Whether a dead process left this unfinished file."""
     return name.endswith(_UNFINISHED) and used < time.time() - _ABANDONED_SECONDS
 
 

@@ -268,7 +268,7 @@ def _group_of(distributed: Distributed | None) -> Any:
 
 
 def _note_waits(group: Any, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that waits for values, which another process may have to make."""
+    """A function that waits for values, perhaps of another process."""
 
     def noted(values: Any) -> Any:
         with group.waits.noting("values", of_program=True):

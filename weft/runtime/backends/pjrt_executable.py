@@ -169,7 +169,7 @@ class JaxlibExecutable(Executable):
         return results
 
     def run_with_others(self, group: Any, name: str, processes: tuple[int, ...]) -> None:
-        """Makes runs known to the group of processes that all have to run this program."""
+        """Reports runs to the group of processes that run this program together."""
         alone = self.execute
 
         def execute(buffers: Sequence[Any]) -> Any:
@@ -265,7 +265,7 @@ class JaxlibExecutable(Executable):
 def _free_tracebacks_first(
     execute: Callable[[Sequence[Any]], Any],
 ) -> Callable[[Sequence[Any]], Any]:
-    """The function that first frees the frames of results that are gone: see `pjrt.start`."""
+    """Frees the frames of dropped results before each run: see `pjrt.start`."""
 
     def run(buffers: Sequence[Any]) -> Any:
         extension.collect_garbage()
@@ -373,7 +373,7 @@ def deserialize(
 
 
 def wait_for_programs() -> None:
-    """Waits until no executable is running on a CPU that is running now, except for brief ones."""
+    """Waits until all executables that run on a CPU now have ended, except for brief ones."""
     for token in (*_running, *_unfinished):
         with contextlib.suppress(RuntimeFault):  # its results are not asked for
             token.block_until_ready()

@@ -17,11 +17,11 @@ _STAGES = ("instantiate", "prepare", "initialize", "execute")
 
 
 class PluginFault(Exception):
-    """A plugin's refusal, in its words."""
+    """A plugin's refusal, with its message."""
 
 
 class _Extension(ctypes.Structure):
-    """The beginning that all extensions have in common."""
+    """The common beginning of all extensions."""
 
 
 _Extension._fields_ = [

@@ -34,7 +34,7 @@ def device_layout(native: Any) -> DeviceLayout:
 def layout_constraint(
     x: ir.Value, major_to_minor: Sequence[int], partitioned: bool = False
 ) -> ir.Value:
-    """Constrains x to a layout; `partitioned` where the compiler is to split it over devices."""
+    """Constrains x to a layout; `partitioned` if the compiler splits it over devices."""
     order = tuple(reversed(major_to_minor))
     if partitioned:
         config = ",".join(map(str, order))

@@ -42,7 +42,7 @@ def imported(name: str) -> types.ModuleType:
 
 
 class LazyModule(types.ModuleType):
-    """Stands for the module of the same name until something in it is needed."""
+    """Stands for the module of the same name until its first use."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -65,7 +65,7 @@ class LazyFunctions(LazyModule):
 
 
 class _StandIn:
-    """A function (or class) of a module that is not imported yet."""
+    """A function or class of a module that is not yet imported."""
 
     __slots__ = ("_module", "_name")
 

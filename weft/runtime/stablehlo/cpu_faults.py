@@ -102,7 +102,7 @@ def mended(module: ir.Module, partitions: int, platform: str = "cpu") -> ir.Modu
 
 
 def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.Operation, Mend]]:
-    """The operations of a module that need a mend, each with the mend."""
+    """The operations of a module that need a repair, each with the repair."""
     operations: dict[str, list[ir.Operation]] = {}
 
     def note(found: ir.Operation) -> ir.WalkResult:
@@ -131,7 +131,7 @@ def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.
 def _cpu_faults(
     named: Callable[..., Iterator[ir.Operation]], partitions: int
 ) -> list[tuple[ir.Operation, Mend]]:
-    """Those that the compiler for the CPU makes. `named`: finds operations by their names."""
+    """The faults of the compiler for the CPU. `named`: finds operations by their names."""
     faults: list[tuple[ir.Operation, Mend]] = []
     faults += [
         (x, _subtract_from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)
@@ -185,7 +185,7 @@ def _of_floats(operation: ir.Operation) -> bool:
 
 
 def _body(reduction: ir.Operation) -> str | None:
-    """The name of the operation that combines two elements, if it is only one."""
+    """The name of the operation that combines two elements, if it is a single one."""
     inner = list(reduction.regions[0].blocks[0].operations)
     return str(inner[0].operation.name) if len(inner) == 2 else None
 
@@ -216,7 +216,7 @@ def _suits_library(reduction: ir.Operation) -> bool:
 
 
 def _beside_signs(reduction: ir.Operation) -> ir.Value:
-    """NaN where the sum of the signs is."""
+    """The reduction with NaN where the sum of the signs is NaN."""
     found = reduction.clone()
     x, kind = reduction.operands[0], dtype_of(reduction.operands[0].type.element_type)
     if reduction.name == "stablehlo.reduce":
@@ -235,7 +235,7 @@ def _beside_signs(reduction: ir.Operation) -> ir.Value:
 
 
 def _as_bits(reduction: ir.Operation) -> ir.Value:
-    """Over the bits of the numbers, which the library does not know."""
+    """Reduces the bits of the numbers, which the library does not know."""
     x, init = reduction.operands
     kind = dtype_of(x.type.element_type)
     bits = INTEGERS[kind.itemsize]
@@ -254,7 +254,7 @@ def _as_bits(reduction: ir.Operation) -> ir.Value:
 
 
 def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
-    """Over integers in the order of the numbers, NaN last: devices exchange them rightly."""
+    """Reduces integers in the order of the numbers, NaN last, which devices exchange correctly."""
     x = reduction.operands[0]
     kind = dtype_of(x.type.element_type)
     wide = np.dtype(np.float32) if kind.itemsize < 4 else kind
@@ -273,7 +273,7 @@ def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
 
 
 def _to_ordered_integers(x: ir.Value) -> ir.Value:
-    """The bits of numbers as integers in their order, and back."""
+    """Maps the bits of numbers to integers in their order, and back."""
     bits = dtype_of(x.type.element_type)
     sign_bit = constant(8 * bits.itemsize - 1, x.type.shape, bits)
     others = constant(np.iinfo(bits).max, x.type.shape, bits)
@@ -346,7 +346,7 @@ def _is_to_8_bits(convert: ir.Operation) -> bool:
 
 
 def _truncate(found: ir.Operation) -> ir.Value:
-    """With an operand and a result that are not fused."""
+    """The conversion with an operand and a result that are not fused."""
     return unfused(_with_operands(found, {0: unfused(found.operands[0])}))
 
 
@@ -428,7 +428,7 @@ def _is_reshaped_after(operation: ir.Operation) -> bool:
 
 
 def _by_selection(update: ir.Operation) -> ir.Value:
-    """A choice between the operand and an array that has the block in its place."""
+    """Selects between the operand and an array with the block in its place."""
     operand, block, *start = update.operands
     kind = dtype_of(operand.type.element_type)
     nothing = constant(np.zeros((), kind), operand.type.shape, kind)
@@ -439,7 +439,7 @@ def _by_selection(update: ir.Operation) -> ir.Value:
 
 
 def _with_block_before(update: ir.Operation) -> ir.Value:
-    """With a block that is computed before."""
+    """The update with a block that is computed before."""
     return _with_operands(update, {1: _behind_barrier(update.operands[1])})
 
 
@@ -477,7 +477,7 @@ def _is_broadcast(value: ir.Value) -> bool:
 
 
 def _with_operand_before(found: ir.Operation) -> ir.Value:
-    """With an operand that is computed before: nothing is noted about it."""
+    """The operation with an operand that is computed before, of which nothing is noted."""
     return _with_operands(found, {0: _behind_barrier(found.operands[0])})
 
 
@@ -492,7 +492,8 @@ def _slices_a_slice(found: ir.Operation) -> bool:
 
 
 def _with_start_inside(found: ir.Operation) -> ir.Value:
-    """With a start at which the block is inside: the compiler adds starts before it clamps them."""
+    """The slice with a start that keeps it inside: the compiler adds starts before it clamps
+    them."""
     lengths = found.operands[0].type.shape
     last = [n - size for n, size in zip(lengths, found.attributes["slice_sizes"], strict=True)]
     inside: dict[int, ir.Value] = {}
@@ -609,7 +610,7 @@ def _sources(value: ir.Value) -> Iterator[ir.Value]:
 
 
 def _is_zero(value: ir.Value) -> bool:
-    """Whether a value is not sure to be other than a constant zero."""
+    """Whether a value may be a constant zero."""
     for x in filter(is_constant, _sources(value)):
         numbers = np.array(ir.DenseElementsAttr(x.owner.attributes["value"]))
         return not numbers.all()

@@ -71,7 +71,7 @@ _MOST_LOOKED_AT = 64
 
 
 def _may_be_zero(divisor: ir.Value) -> bool:
-    """Whether a value is computed from constants alone, and is not one other than 0."""
+    """Whether a value is computed from constants alone, and not known to differ from 0."""
     made = divisor.owner
     while not isinstance(made, ir.Block) and made.name == "stablehlo.broadcast_in_dim":
         made = made.operands[0].owner

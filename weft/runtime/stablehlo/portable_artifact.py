@@ -79,7 +79,7 @@ def from_portable_artifact(data: bytes) -> ir.Module:
 
 
 def parsed(text: str) -> ir.Module:
-    """The module that a text is. Raises WeftValueError for another text."""
+    """Parses the text of a module. Raises WeftValueError for another text."""
     try:
         return ir.Module.parse(text, mlir.context())
     except (ValueError, RuntimeError, ir.MLIRError) as error:
@@ -174,7 +174,7 @@ def _mesh(op: Any) -> tuple[Axes, list[int]]:
 
 
 def _rename(source: ir.Module, operations: Sequence[Any], new: dict[str, str]) -> None:
-    """Gives symbols new names, in two steps: a new name may be the old one of another symbol."""
+    """Renames symbols in two steps, since a new name may be another symbol's old one."""
     named = [op for op in operations if _symbol(op) in new]
     names = [new[_symbol(op)] for op in named]
     for step in ([f"{i}.moving" for i in range(len(named))], names):
@@ -203,7 +203,7 @@ def _renumber_channel(op: Any, moved: dict[int, int], channel: Callable[[], int]
 
 
 def _renumber_partitions(op: Any, partitions: Sequence[int]) -> None:
-    """Renumbers the partitions that an operation names: groups, pairs or its own."""
+    """Renumbers the partitions in an operation's groups, pairs or sharding."""
     table = np.asarray(partitions, np.int64)
     for key in ("replica_groups", "source_target_pairs"):
         if key in op.attributes:
