@@ -84,10 +84,10 @@ _NAMES = {
 def _method(operation: str, name: Any) -> ResizeMethod:
     if isinstance(name, ResizeMethod):
         return name
-    found = _NAMES.get(name) if isinstance(name, str) else None
-    if found is None:
+    out = _NAMES.get(name) if isinstance(name, str) else None
+    if out is None:
         raise unknown_option(operation, "method", name, ", ".join(map(repr, _NAMES)), use="linear")
-    return found
+    return out
 
 
 # ---- arguments ---------------------------------------------------------------------------------

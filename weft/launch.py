@@ -125,7 +125,7 @@ def _positive(text: str) -> int:
 
 
 def _environment(options: argparse.Namespace, number: int, address: str) -> dict[str, str]:
-    found = dict(
+    out = dict(
         os.environ,
         WEFT_COORDINATOR_ADDRESS=address,
         WEFT_NUM_PROCESSES=str(options.processes),
@@ -133,8 +133,8 @@ def _environment(options: argparse.Namespace, number: int, address: str) -> dict
         PYTHONUNBUFFERED="1",
     )
     if options.devices_per_process is not None:
-        found["WEFT_NUM_CPU_DEVICES"] = str(options.devices_per_process)
-    return found
+        out["WEFT_NUM_CPU_DEVICES"] = str(options.devices_per_process)
+    return out
 
 
 @contextlib.contextmanager

@@ -234,10 +234,10 @@ class _Division:
 
     def place(self, axes: tuple[Any, ...]) -> Any:
         """The index of this device along axes."""
-        found: Any = 0
+        out: Any = 0
         for axis in axes:
-            found = found * self.mesh.axis_size(axis) + axis_index(axis)
-        return found
+            out = out * self.mesh.axis_size(axis) + axis_index(axis)
+        return out
 
 
 def _normalize(x: Any) -> Any:
@@ -272,13 +272,13 @@ def fits(
 def shards(model: Decoder, mesh: AnyMesh, roles: Roles) -> dict[str, int]:
     """Returns into how many parts each weight is divided."""
     of = _Division(model, mesh, roles)
-    found = {}
+    out = {}
     for name, spec in of.specs().items():
         axes = [
             axis for part in spec if part for axis in (part if type(part) is tuple else (part,))
         ]
-        found[name] = of.length(tuple(axes))
-    return found
+        out[name] = of.length(tuple(axes))
+    return out
 
 
 def gradient_program(

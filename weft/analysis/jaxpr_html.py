@@ -149,12 +149,12 @@ def _how_often(runs: bool, times: int | None, one_of: bool) -> str:
 
 def _equations(jaxpr: Jaxpr) -> int:
     """The number of rows of a jaxpr, up to one more than the open ones."""
-    found = 0
+    out = 0
     for eqn in jaxpr.eqns:
-        found += 1 + sum(map(_equations, jaxprs_in(eqn.params)))
-        if found > _MOST_OPEN:
+        out += 1 + sum(map(_equations, jaxprs_in(eqn.params)))
+        if out > _MOST_OPEN:
             break
-    return found
+    return out
 
 
 def _numbers(costs: _Costs) -> tuple[str, str, str]:

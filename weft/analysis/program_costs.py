@@ -76,10 +76,10 @@ class ProgramCost:
 
     def at(self, place: Place) -> LineTotal:
         """The sums of a place."""
-        found = self.lines.get(place)
-        if found is None:
-            found = self.lines[place] = LineTotal()
-        return found
+        out = self.lines.get(place)
+        if out is None:
+            out = self.lines[place] = LineTotal()
+        return out
 
     def add(self, other: ProgramCost, times: float) -> None:
         """Adds the costs of a program that this one runs so many times."""
@@ -102,10 +102,10 @@ class ProgramCost:
 def cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None = None, known: Any = None) -> ProgramCost:
     """Returns the costs of a program. `mesh` is that of the `shard_map` around it."""
     known = {} if known is None else known
-    found = known.get((jaxpr, mesh))
-    if found is None:
-        found = known[jaxpr, mesh] = _cost_of(jaxpr, mesh, known)
-    return found
+    out = known.get((jaxpr, mesh))
+    if out is None:
+        out = known[jaxpr, mesh] = _cost_of(jaxpr, mesh, known)
+    return out
 
 
 def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
@@ -208,13 +208,13 @@ def _roots(jaxpr: Jaxpr) -> dict[Var, Var]:
 def _stored_values(jaxpr: Jaxpr, roots: dict[Var, Var]) -> set[Var]:
     """The values in memory: arguments, results, and the operands and results of unfused
     operations."""
-    found = {*jaxpr.inputs, *(roots.get(x, x) for x in jaxpr.outputs if type(x) is Var)}
+    out = {*jaxpr.inputs, *(roots.get(x, x) for x in jaxpr.outputs if type(x) is Var)}
     for eqn in jaxpr.eqns:
         if not _takes_apart(eqn):
-            found.update(roots.get(x, x) for x in eqn.inputs if type(x) is Var)
+            out.update(roots.get(x, x) for x in eqn.inputs if type(x) is Var)
         if not is_fusible(eqn):
-            found.update(roots.get(x, x) for x in eqn.outputs)
-    return found
+            out.update(roots.get(x, x) for x in eqn.outputs)
+    return out
 
 
 def _fused_bytes(
@@ -222,7 +222,7 @@ def _fused_bytes(
 ) -> list[tuple[Place, float]]:
     """The bytes of stored values, at the lines that write and read them. All fused operations read
     a value once together. Inner programs are counted separately."""
-    found: list[tuple[Place, float]] = []
+    out: list[tuple[Place, float]] = []
     read_by_fused: set[Var] = set()
     for eqn in operations:
         if is_view(eqn):
@@ -230,15 +230,15 @@ def _fused_bytes(
         read, written = moved_bytes(eqn)
         place = place_of(eqn)
         if not _takes_apart(eqn):
-            found.append((place, read + written))
+            out.append((place, read + written))
             continue
         for x in eqn.inputs:
             root = roots.get(x, x) if type(x) is Var else None
             if root in stored and root not in read_by_fused:
                 read_by_fused.add(root)
-                found.append((place, min(size_in_bytes(root.type), read)))
-        found += [(place, size_in_bytes(x.type)) for x in eqn.outputs if x in stored]
-    return found
+                out.append((place, min(size_in_bytes(root.type), read)))
+        out += [(place, size_in_bytes(x.type)) for x in eqn.outputs if x in stored]
+    return out
 
 
 def _peak(jaxpr: Jaxpr, stored: set[Var], extra: list[float], sizes: _DeviceSizes) -> float:

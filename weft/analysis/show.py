@@ -249,8 +249,8 @@ def _values(x: Tracer, axes: Sequence[str]) -> dict[Block, str]:
         return {}
     if x._trace.manual.mesh.size > _MOST_BLOCKS:
         return {}
-    found: dict[Block, str] = {}
+    out: dict[Block, str] = {}
     for where, value in x.blocks() or ():
         text = np.array2string(np.asarray(value), separator=", ", precision=4)
-        found.setdefault(tuple(where[axis] for axis in axes), " ".join(text.split()))
-    return found
+        out.setdefault(tuple(where[axis] for axis in axes), " ".join(text.split()))
+    return out

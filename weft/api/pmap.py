@@ -316,14 +316,14 @@ class _Mapped:
 
 def _length(axis_size: Any) -> int:
     try:
-        found = operator.index(axis_size)
+        out = operator.index(axis_size)
     except TypeError:
-        found = 0
-    if found < 1 or isinstance(axis_size, bool):
+        out = 0
+    if out < 1 or isinstance(axis_size, bool):
         message = "pmap takes a whole number from 1 up as axis_size"
         fix = Fix("axis_size", "leave axis_size out where an argument is mapped")
         raise invalid_type(message, "pmap", "axis_size", axis_size, "the number of slices", fix=fix)
-    return found
+    return out
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:

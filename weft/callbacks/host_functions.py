@@ -131,11 +131,11 @@ class HostFunction:
             return stored(value)
         array = np.asarray(value)
         with np.errstate(over="ignore"):  # 1e300 in float32 is infinity, as everywhere.
-            made = np.ascontiguousarray(array, type.dtype).reshape(type.shape)
+            out = np.ascontiguousarray(array, type.dtype).reshape(type.shape)
         exact = type.dtype.kind not in "iu" or array.dtype == type.dtype
-        if not exact and not np.array_equal(made, array):
+        if not exact and not np.array_equal(out, array):
             raise self.bad_result(DTypeError, i, "holds numbers that do not fit", got, type)
-        return made
+        return out
 
     def bad_result(
         self, kind: Callable[..., WeftError], i: int, fault: str, got: Any, wanted: ArrayType

@@ -253,8 +253,8 @@ def _begin_blocks(
     # Where several blocks lie in one chunk, it is read once and kept until they have it.
     kept = 0 if all(store.aligned(start, shape) for start in starts) else _ALL
     store.open(cache_bytes=kept)
-    found: list[_Read] = []
+    out: list[_Read] = []
     for start in starts:
         memory = client.backend().host_memory(shape, store.dtype)
-        found.append((memory.nbytes, memory, [store.read(start, memory)]))
-    return found
+        out.append((memory.nbytes, memory, [store.read(start, memory)]))
+    return out

@@ -34,14 +34,14 @@ class DonatedLeaves:
 
     def ready(self, leaves: Sequence[Any], consts: Sequence[Array]) -> list[Any]:
         """The leaves, with donated ones as arrays that nothing else in the call refers to."""
-        found = list(leaves)
+        out = list(leaves)
         for i in self.taken:
-            x = found[i]
+            x = out[i]
             # The others are what `donatable` returns as they are: a call for each would cost more.
             if type(x) is not Array or not x.type.shape:
-                found[i] = donatable(x, self.types[i])
-        self.check_given_once(found, consts)
-        return found
+                out[i] = donatable(x, self.types[i])
+        self.check_given_once(out, consts)
+        return out
 
     def note(self, leaves: Sequence[Any]) -> None:
         """Records the user's line on the donated arrays, and deletes the discarded ones."""
@@ -115,9 +115,9 @@ class CompiledCall:
 
     def running_by(self, run: Callable[[Sequence[Any]], Any]) -> CompiledCall:
         """The same executable, called by another function of the leaves."""
-        found = copy.copy(self)
-        found.run, found.start = run, None
-        return found
+        out = copy.copy(self)
+        out.run, out.start = run, None
+        return out
 
 
 def _on_leaves(

@@ -179,7 +179,7 @@ def constrained(
     operation: str, values: Sequence[Any], formats: Formats, names: Sequence[str], called: bool
 ) -> list[Any]:
     """Traced values with constraints for the shardings and layouts that were given for them."""
-    found = []
+    out = []
     for value, (place, layout), name in zip(values, formats, names, strict=True):
         how = place
         if place is not None and not isinstance(place, Sharding):
@@ -189,8 +189,8 @@ def constrained(
             layout.check_rank(operation, name, type_of(value).shape)
             if not called:
                 value = constrain_layout(value, layout, operation, name)
-        found.append(value)
-    return found
+        out.append(value)
+    return out
 
 
 def placed_around(
@@ -217,10 +217,10 @@ def argument_layouts(call: CompiledCall, arrays: Sequence[Array]) -> list[Layout
     count = len(call.consts)
     kept = range(len(arrays)) if call.kept is None else call.kept
     taken = (call.program.in_layouts or (None,) * (count + len(kept)))[count:]
-    found: list[Layout | None] = [None] * len(arrays)
+    out: list[Layout | None] = [None] * len(arrays)
     for i, layout in zip(kept, taken, strict=True):
-        found[i] = layout or Layout(range(arrays[i].ndim))
-    return found
+        out[i] = layout or Layout(range(arrays[i].ndim))
+    return out
 
 
 def check_arguments(

@@ -141,9 +141,9 @@ class _Signature:
         if instance is None:
             raise AttributeError("__signature__")
         # Kept, since `inspect` asks twice for each: a nest of n would be asked 2**n times.
-        found = inspect.signature(instance.__wrapped__)
-        vars(instance)["__signature__"] = found
-        return found
+        out = inspect.signature(instance.__wrapped__)
+        vars(instance)["__signature__"] = out
+        return out
 
 
 class Jitted(KnownCalls, Generic[P, R_co]):

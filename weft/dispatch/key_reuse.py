@@ -294,9 +294,9 @@ def _numbers_of(value: Any) -> Numbers:
         return found[1]
     if not _is_key(value.type):
         return None
-    made = _new(value.type.shape)
-    _remember(value, made)
-    return made
+    out = _new(value.type.shape)
+    _remember(value, out)
+    return out
 
 
 def _remember(value: Array, numbers: np.ndarray[Any, Any]) -> None:

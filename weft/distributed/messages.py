@@ -23,10 +23,10 @@ def encoded(message: Message) -> bytes:
 
 def decoded(line: bytes) -> Message:
     """The message of some bytes. Raises ValueError for invalid ones."""
-    found = json.loads(line)
-    if not isinstance(found, dict):
-        raise ValueError(f"a message is a dict, not {found!r:.80}")
-    return found
+    out = json.loads(line)
+    if not isinstance(out, dict):
+        raise ValueError(f"a message is a dict, not {out!r:.80}")
+    return out
 
 
 def print_notice(text: str) -> None:

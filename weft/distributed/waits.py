@@ -66,13 +66,13 @@ class Waits:
 def collectives(text: str) -> list[str]:
     """The collectives in the text of a compiled program, each with the user's line."""
     module = parse(text)
-    found = []
+    out = []
     for computation in module.computations.values():
         for one in computation.instructions:
             kind = one.opcode.removesuffix("-start")
             if kind in _KINDS:
-                found.append(f"{kind} at {module.line(one)}")
-    return found
+                out.append(f"{kind} at {module.line(one)}")
+    return out
 
 
 def place_of(frame: Any) -> str:

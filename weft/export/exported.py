@@ -236,8 +236,8 @@ class Exported:
         if "vjp" not in self._made:
             found = self._made["vjp"] = self._make_vjp()
             found._program.num_linear = len(found.in_avals) - len(self.in_avals)
-        made: Exported = self._made["vjp"]
-        return made
+        out: Exported = self._made["vjp"]
+        return out
 
     @api_boundary
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -376,14 +376,14 @@ class Exported:
 
     def _function(self, mesh: Any) -> Callable[..., list[Any]]:
         """A function of the operands, differentiable if its derivative was exported."""
-        found: Callable[..., list[Any]] | None = self._made.get(mesh)
-        if found is None:
-            found = self._new_function(mesh)
+        out: Callable[..., list[Any]] | None = self._made.get(mesh)
+        if out is None:
+            out = self._new_function(mesh)
             if mesh is None:
                 # An eager call finds it compiled.
-                found = jit(found, inline=True)
-            self._made[mesh] = found
-        return found
+                out = jit(out, inline=True)
+            self._made[mesh] = out
+        return out
 
     def _new_function(self, mesh: Any) -> Callable[..., list[Any]]:
         program = self._program

@@ -107,15 +107,15 @@ def _product(terms: Mapping[Monomial, int], other: Mapping[Monomial, int]) -> di
         got = f"a product of {len(terms)} and {len(other)} terms"
         wanted = f"{_MOST_TERMS} terms or fewer"
         raise WeftValueError(message, operation="*", got=got, wanted=wanted)
-    found: dict[Monomial, int] = {}
+    out: dict[Monomial, int] = {}
     for left, a in terms.items():
         for right, b in other.items():
             powers: dict[Any, int] = dict(left)
             for factor, power in right:
                 powers[factor] = powers.get(factor, 0) + power
             key = tuple(sorted(powers.items(), key=str))
-            found[key] = found.get(key, 0) + a * b
-    return found
+            out[key] = out.get(key, 0) + a * b
+    return out
 
 
 class SymbolicDimension:
@@ -293,12 +293,12 @@ def _factor(factor: Any, power: int) -> str:
 
 def constant_or_dimension(terms: Mapping[Monomial, int], scope: SymbolicScope) -> Any:
     """The dimension with these terms, or the number that they are."""
-    made = SymbolicDimension(terms, scope)
-    if not made.terms:
+    out = SymbolicDimension(terms, scope)
+    if not out.terms:
         return 0
-    if len(made.terms) == 1 and made.terms[0][0] == ():
-        return made.terms[0][1]
-    return made
+    if len(out.terms) == 1 and out.terms[0][0] == ():
+        return out.terms[0][1]
+    return out
 
 
 def operation_of(name: str, left: Any, right: Any) -> Any:

@@ -363,15 +363,15 @@ def _full(orders: Sequence[Order], types: Sequence[Any]) -> list[tuple[int, ...]
 
 def ffi_call_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Each operand is read as a whole, in the order that the handler takes it in."""
-    found: list[Reads] = []
+    out: list[Reads] = []
     for atom, order in zip(eqn.inputs, eqn.params["in_orders"], strict=True):
         read = full_read(atom.type)
         if order is not None:
             place = {dim: i for i, dim in enumerate(order)}
             steps = {place[step.dim]: step for step in read.walk}
             read = read._replace(walk=tuple(steps[i] for i in sorted(steps)))
-        found.append((read,))
-    return found
+        out.append((read,))
+    return out
 
 
 def ffi_call_effects(params: dict[str, Any]) -> frozenset[Any]:

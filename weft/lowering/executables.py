@@ -187,10 +187,10 @@ class Program:
 
     def taking(self, in_shardings: Shardings) -> Program:
         """The same executable, for operands of which those with a sharding have that already."""
-        found = copy.copy(self)
-        found.there = tuple(how is not None for how in in_shardings)
-        found._run_by(found.execute_for(found.there))
-        return found
+        out = copy.copy(self)
+        out.there = tuple(how is not None for how in in_shardings)
+        out._run_by(out.execute_for(out.there))
+        return out
 
     def wrap(self, outs: Sequence[Any]) -> list[Array]:
         """The results as arrays."""

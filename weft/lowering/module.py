@@ -194,14 +194,14 @@ class ModuleContext:
     def location(self, source: sources.Source | None, scope: str, name: str) -> Any:
         """The MLIR location of an equation."""
         key = (id(source[0]), source[1], scope, name) if source else (scope, name)
-        found = self.locations.get(key)
-        if found is None:
+        out = self.locations.get(key)
+        if out is None:
             place = sources.locate(source)
             stack = f"{scope}/{name}" if scope else name
             file, line, function = place or ("unknown", 0, "unknown")
-            found = stablehlo.location(file, line, function, stack)
-            self.locations[key] = found
-        return found
+            out = stablehlo.location(file, line, function, stack)
+            self.locations[key] = out
+        return out
 
 
 @dataclasses.dataclass(eq=False, repr=False, slots=True)
@@ -548,7 +548,7 @@ def _literal(literal: Literal, constants: dict[Any, Any]) -> Any:
     """The constant of a literal, emitted once per block for the same number of one type."""
     dtype = literal.type.dtype
     key = (exact_key(literal.value), dtype)
-    found = constants.get(key)
-    if found is None:
-        found = constants[key] = stablehlo.constant(literal.value, (), dtype)
-    return found
+    out = constants.get(key)
+    if out is None:
+        out = constants[key] = stablehlo.constant(literal.value, (), dtype)
+    return out

@@ -159,9 +159,9 @@ def known_formats(jaxpr: Jaxpr, places: Sequence[Any], layouts: Sequence[Any]) -
 
     `places` and `layouts` have those of the inputs; None for what is not known.
     """
-    found = known_shardings(jaxpr, places)
+    out = known_shardings(jaxpr, places)
     for i, source in enumerate(result_sources(jaxpr)):
         layout = layouts[source] if type(source) is int else source
-        if isinstance(layout, Layout) and found[i] is not None:
-            found[i] = Format(layout, found[i])
-    return found
+        if isinstance(layout, Layout) and out[i] is not None:
+            out[i] = Format(layout, out[i])
+    return out

@@ -86,17 +86,17 @@ COLUMNS = {
 def rule_sources(primitive: Primitive) -> dict[str, str]:
     """For each kind of rule whether it is given, derived, missing, or replaced by another."""
     derived = getattr(primitive, "derived", ())
-    found: dict[str, str] = {}
+    out: dict[str, str] = {}
     for table in COLUMNS.values():
         if primitive in table:
-            found[table.kind] = "derived" if table.kind in derived else "given"
+            out[table.kind] = "derived" if table.kind in derived else "given"
         elif table is rules.lower and any(p is primitive for p, _ in rules.lower_for_platform):
-            found[table.kind] = "given"
+            out[table.kind] = "given"
         else:
-            found[table.kind] = table.default or "missing"
-    if found["linearize"] == rules.linearize.default and found["jvp"] == "missing":
-        found["linearize"] = "missing"
-    return found
+            out[table.kind] = table.default or "missing"
+    if out["linearize"] == rules.linearize.default and out["jvp"] == "missing":
+        out["linearize"] = "missing"
+    return out
 
 
 @api_boundary

@@ -56,10 +56,10 @@ class PrimitiveApplication:
         """The jaxpr of one application, for operands or for types."""
         given = self.args if args is None else args
         types = [x if isinstance(x, ArrayType) else type_of(x) for x in given]
-        found, _ = trace_to_jaxpr(
+        out, _ = trace_to_jaxpr(
             self.call, types, transformation="check_primitive", name=self.primitive.name
         )
-        return found
+        return out
 
     def takes(self, args: Sequence[Any]) -> bool:
         """Whether the type rule accepts these operands."""

@@ -151,11 +151,11 @@ def bcoo_spdot_general(lhs: BCOO, rhs: BCOO, *, dims: Any, preferred: Any = None
     if most > _ALWAYS and is_eager():
         count = int(_count_pairs(lhs, rhs, match=match))
         most = min(most, max(1, 1 << (count - 1).bit_length()) if count else 0)
-    made: BCOO = _spdot(
+    out: BCOO = _spdot(
         lhs, rhs, match=match, shared=shared, pairs=most, whole=size <= most, dtype=dtype
     )
-    assert made.n_batch == n
-    return made
+    assert out.n_batch == n
+    return out
 
 
 def _arrange(mat: BCOO, batch: Sequence[int], contract: Sequence[int], batched: bool) -> BCOO:

@@ -195,10 +195,10 @@ def _unpack(key: str, maker: str, data: bytes) -> bytes:
     if full > _MOST:
         raise _Unusable("it names more bytes than an executable has")
     # No more than it says, and one byte that shows that there is more.
-    found = zlib.decompressobj().decompress(payload, full + 1)
-    if len(found) != full:
+    out = zlib.decompressobj().decompress(payload, full + 1)
+    if len(out) != full:
         raise _Unusable("it has another length than it says")
-    return found
+    return out
 
 
 def _open_file(path: str, flags: int) -> int:
@@ -263,16 +263,16 @@ class ProgramCache:
     def load(self, key: str, maker: str) -> bytes | None:
         """The bytes stored under a key; None if there are none, or none that can be trusted."""
         path = self._path(key)
-        found = None
+        out = None
         try:
-            found = _unpack(key, maker, _read(path, key))
+            out = _unpack(key, maker, _read(path, key))
         except FileNotFoundError:
             pass
         except _Unusable as error:
             self.discard(key, str(error))
         except (OSError, zlib.error, MemoryError) as error:
             self.discard(key, f"it cannot be read ({error or 'there is no memory for it'})")
-        if found is None:
+        if out is None:
             self.misses += 1
             _log.debug("compiled program %s: not in the cache", key)
             return None
@@ -280,7 +280,7 @@ class ProgramCache:
         _log.debug("compiled program %s: found in the cache", key)
         with contextlib.suppress(OSError):  # A cache that is only read has no order of use.
             os.utime(path)
-        return found
+        return out
 
     def refuse(self, key: str, reason: str) -> None:
         """Counts an entry that `load` found, but no one can use, as a miss, and removes it."""

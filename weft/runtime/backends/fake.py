@@ -398,16 +398,16 @@ def _handler(
 def _block_slices(shape: Sequence[int], placement: FakePlacement) -> list[tuple[slice, ...]]:
     """The block of the array on each device of a placement."""
     everything = tuple(slice(0, size) for size in shape)
-    found = [everything] * len(placement.devices)
+    out = [everything] * len(placement.devices)
     grid = placement.grid()
     if grid is None:
-        return found
+        return out
     for index in np.ndindex(grid.shape[:-1]):
         rows = zip(shape, index, grid.shape[:-1], strict=True)
         part = tuple(slice(at * (n // k), (at + 1) * (n // k)) for n, at, k in rows)
         for position in grid[index]:
-            found[int(position)] = part
-    return found
+            out[int(position)] = part
+    return out
 
 
 def _assemble_values(buffer: FakeBuffer) -> np.ndarray[Any, Any]:

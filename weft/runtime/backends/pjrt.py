@@ -180,11 +180,11 @@ class JaxlibBackend(Backend):
             )
         name = str(module.operation.attributes["sym_name"]).strip('"').removeprefix("jit_")
         self.group.agree_program(cache_keys.shared_key(module, options, chosen), name, numbers)
-        made = pjrt_executable.compile_module(
+        out = pjrt_executable.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
-        made.run_with_others(self.group, name, numbers)
-        return made
+        out.run_with_others(self.group, name, numbers)
+        return out
 
     def hlo_text(self, module: ir.Module, lines: bool = False) -> str:
         options = hlo_library.HloPrintOptions.short_parsable()

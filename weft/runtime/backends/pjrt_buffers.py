@@ -126,9 +126,9 @@ def _refuse_type(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> NoRe
 
 def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A row-major copy in memory that XLA can use in place."""
-    made = host_memory(array.shape, array.dtype)
-    made[...] = array
-    return made
+    out = host_memory(array.shape, array.dtype)
+    out[...] = array
+    return out
 
 
 def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:

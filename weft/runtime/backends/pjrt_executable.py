@@ -286,15 +286,15 @@ def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:
 
 def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
     """jaxlib's form of the options."""
-    made = extension.CompileOptions()
-    build = made.executable_build_options
+    out = extension.CompileOptions()
+    build = out.executable_build_options
     count = options.num_partitions
-    made.num_replicas = build.num_replicas = 1
-    made.num_partitions = build.num_partitions = count
+    out.num_replicas = build.num_replicas = 1
+    out.num_partitions = build.num_partitions = count
     build.use_spmd_partitioning = count > 1
     build.use_shardy_partitioner = True
     ids = np.asarray([device.id for device in devices], np.int32).reshape(1, count)
-    made.device_assignment = build.device_assignment = extension.DeviceAssignment.create(ids)
+    out.device_assignment = build.device_assignment = extension.DeviceAssignment.create(ids)
     chosen: dict[str, OptionValue] = {}
     if options.fast_compile and devices[0].platform == "cpu":
         chosen.update(_FAST)
@@ -309,8 +309,8 @@ def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
                 raise _no_such_option(name) from None
         else:
             chosen[name] = value
-    made.env_option_overrides = list(chosen.items())
-    return made
+    out.env_option_overrides = list(chosen.items())
+    return out
 
 
 def compile_module(
@@ -367,9 +367,9 @@ def deserialize(
         message = f"the compiled program cannot be loaded: {error}"
         fix = Fix("recompile", "compile the program again with this release of jaxlib")
         raise WeftValueError(message, operation="deserialize", fix=fix) from error
-    made = JaxlibExecutable(Loaded(loaded), options, out_types, devices, out_placements, failures)
-    made.serialized = data
-    return made
+    out = JaxlibExecutable(Loaded(loaded), options, out_types, devices, out_placements, failures)
+    out.serialized = data
+    return out
 
 
 def wait_for_programs() -> None:

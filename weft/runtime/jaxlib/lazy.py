@@ -32,13 +32,13 @@ pending_nodes: list[
 def imported(name: str) -> types.ModuleType:
     """The module of a name. A module of jaxlib, or one that imports jaxlib, is imported on a thread
     without signals; none of them needs a module that the main thread may be importing."""
-    found = sys.modules.get(name)
-    if found is None or getattr(found.__spec__, "_initializing", False):
+    out = sys.modules.get(name)
+    if out is None or getattr(out.__spec__, "_initializing", False):
         thread = threading.get_ident() == threading.main_thread().ident
         if thread and name.startswith(("weft.runtime.", "jaxlib.")):
             return on_own_thread(importlib.import_module, name)
         return importlib.import_module(name)
-    return found
+    return out
 
 
 class LazyModule(types.ModuleType):
