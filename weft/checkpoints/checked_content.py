@@ -132,8 +132,8 @@ def check_chunks(
     operation: str,
 ) -> None:
     """Raises CheckpointError for chunks that do not make up an array of a shape. Each has the size
-    of a whole chunk. So an array has no more bytes than its files have, and memory for it is asked
-    for after their sizes were looked at."""
+    of a whole chunk, so an array has no more bytes than its files, whose sizes were checked before
+    memory is allocated."""
     chunk, chunks = record["chunk"], record["chunks"]
     counts = [-(-length // size) for length, size in zip(shape, chunk, strict=False) if size]
     size = prod(chunk) * itemsize + CRC_BYTES

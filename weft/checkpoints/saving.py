@@ -104,9 +104,9 @@ def write(
     operation: str,
     clean: Callable[[], None] = lambda: None,
 ) -> None:
-    """Writes a checkpoint together with the other processes; returns when all of it is there.
-    `token` is the program's. Process 0 calls `clean` first. Raises CheckpointError where this
-    process or another one cannot write."""
+    """Writes a checkpoint together with the other processes; returns when it is complete. `token`
+    is the program's. Process 0 calls `clean` first. Raises CheckpointError if any process cannot
+    write."""
     partial = target.with_name(target.name + PARTIAL)
     first = client.process_index() == 0
     failure: CheckpointError | None = None

@@ -79,10 +79,10 @@ class DonatedLeaves:
 
 
 class CompiledCall:
-    """An executable with its calling convention. `run(leaves)` calls it with arrays, or with values
-    that become arrays. `kept` has the indices of the leaves that it reads, None if it reads all and
-    nothing else. `settled` says that the leaves have the shardings that it takes. `run` refers to
-    no CompiledCall, so that one that is dropped frees its constants at once."""
+    """An executable with its calling convention. `run(leaves)` calls it with arrays or values that
+    become arrays. `kept` has the indices of the leaves that it reads, None if it reads all and
+    nothing else. `settled`: the leaves have its shardings. `run` refers to no CompiledCall, so that
+    a dropped one frees its constants at once."""
 
     __slots__ = ("consts", "donated", "forms", "in_types", "kept", "program", "run", "start")
 

@@ -287,9 +287,9 @@ def lies_at(array: Array, place: Any) -> bool:
 
 
 def placed_alike(array: Array, place: Any, layout: Any, settled_layout: bool = True) -> Array:
-    """An array without values, of the type of another, committed to `place` and in `layout`; None
-    for what stays as it is. `Layout.AUTO` becomes the layout of a committed array, unless
-    `settled_layout=False`: only the sharding was chosen."""
+    """An array without values of the same type, committed to `place` and in `layout`, each None if
+    it stays. `Layout.AUTO` becomes the layout of a committed array, unless `settled_layout=False`:
+    only the sharding was chosen."""
     where = array._shown_place()
     if place is not None and not lies_at(array, place):
         where = settled(place, array) if isinstance(place, Sharding) else place

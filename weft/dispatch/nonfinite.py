@@ -47,9 +47,8 @@ def nonfinite_error(
     names: Sequence[str] = (),
     note: str = "",
 ) -> NonFiniteError:
-    """The error for an application that runs on the current line. `within` has the loops, branches
-    and jitted functions around it, the innermost first; `names` has the user's names of its
-    operands."""
+    """The error for an application on the current line. `within` has the loops, branches and jitted
+    functions around it, innermost first; `names` has the user's names of its operands."""
     place, value = next((i, x) for i, x in enumerate(outs) if watch.finds(x))
     numbers = np.asarray(value)
     is_nan = watch.nans and bool(np.isnan(numbers).any())

@@ -35,9 +35,9 @@ class ArgInfo(Typed):
 
 
 class StagedCall:
-    """A traced `Jitted` function and the arguments that it was traced for. `in_tree` has None if
-    `static` has an argument, `user_tree` leaves those arguments out, and `positions` has the
-    argnums of the positional ones that are left. `arguments` are arrays without values."""
+    """A traced `Jitted` function and its arguments. In `in_tree` a `static` argument is None,
+    `user_tree` omits it, and `positions` has the argnums of the remaining positional ones.
+    `arguments` are arrays without values."""
 
     def __init__(
         self,

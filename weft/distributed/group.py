@@ -93,9 +93,9 @@ class Group:
     def agree(
         self, digest: str, name: str, processes: Sequence[int], once: bool, problem: str, text: str
     ) -> None:
-        """Waits until these processes have all come to what a digest tells; see `agreement`. Raises
-        DistributedError if one of them comes to something else, or ends: `problem` says what is
-        wrong then, and `text` what to do."""
+        """Waits until these processes have all announced the same digest; see `agreement`. Raises
+        DistributedError if one announces another or ends: `problem` says what is wrong, and `text`
+        what to do."""
         with self._changed:
             self._requests += 1
             request = self._requests
@@ -317,9 +317,9 @@ class Group:
         self._replaced_hook(kind, error, trace)
 
     def leave(self, timeout: float) -> None:
-        """Leaves the group: waits for the others, where this process has come to a good end. After
-        a failure the process ends here: XLA's threads would wait for ever for processes that are
-        gone, and the interpreter for them."""
+        """Leaves the group; waits for the others if this process has succeeded. After a failure the
+        process ends here: XLA's threads would wait for ever for lost processes, and the interpreter
+        for them."""
         if self._leaving:
             return
         sys.excepthook = self._replaced_hook

@@ -316,9 +316,9 @@ def foreign_operation(
 def _on_first_device(
     module: Any, emit: Callable[..., Any], values: Sequence[Any], types: Sequence[Any]
 ) -> list[Any]:
-    """Emits a call with side effects in a module for several devices. XLA lets no one else assign
-    such a call to a device; so all devices come to a branch, which only the first one takes, and
-    get the results from there."""
+    """Emits a call with side effects in a module for several devices. Only XLA may assign such a
+    call to a device; so all devices reach a branch that only the first one takes, and get the
+    results from there."""
     count = len(module.devices)
     symbol = module.meshes.declare((("device", count),), tuple(range(count)))
     rows = [stablehlo.ranked((1, *type.shape), type.element_type) for type in types]

@@ -462,9 +462,9 @@ def lower_function(
     scope: str = "",
     attributes: tuple[Sequence[Attributes], Sequence[Attributes]] = ((), ()),
 ) -> str:
-    """Emits a jaxpr as a function and returns its symbol. A function that is called and has effects
-    takes the order after its other arguments and returns it after its other results. `attributes`
-    are those of a public function's arguments and results."""
+    """Emits a jaxpr as a function and returns its symbol. A called function with effects takes the
+    order after its other arguments and returns it after its other results. `attributes` are those
+    of a public function's arguments and results."""
     order = [stablehlo.tensor_type((), np.int32)]
     if public or not jaxpr.effects:
         order = []

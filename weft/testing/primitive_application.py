@@ -200,9 +200,9 @@ def stack(rows: Sequence[Any]) -> Any:
 def derivatives(
     case: PrimitiveApplication, function: Callable[..., list[Any]], args: Sequence[Any]
 ) -> Any:
-    """The values, the jvp and the vjp of a function of such operands as those of the application.
-    Not in one executable: XLA takes its time per loop that it emits, and single operations,
-    compiled once, serve all properties."""
+    """The values, the jvp and the vjp of a function with the operands of the application. They are
+    computed by single operations, which are compiled once for all properties: XLA takes its time
+    per loop."""
     places = [] if case.example.order < 1 else case.inexact
 
     def smooth(*xs: Any) -> list[Any]:

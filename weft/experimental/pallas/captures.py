@@ -41,8 +41,7 @@ def check_arguments(
 
 def check_captures(what: str, function: Any, constants: Sequence[Any]) -> None:
     """Raises WeftValueError if a recorded function closes over arrays or traced values. `constants`
-    are those of its program. An array that the function makes of numbers, `jnp.array([0, 2])`, is a
-    constant as well, and no fault."""
+    are those of its program; an array of numbers, `jnp.array([0, 2])`, is one too, and allowed."""
     arrays = [value for value in constants if not isinstance(value, Ref)]
     if not arrays:
         return

@@ -130,9 +130,9 @@ def _multiply(kept: BCOO, other: BCOO, *, shape: tuple[int, ...]) -> BCOO:
 
 
 def bcoo_spdot_general(lhs: BCOO, rhs: BCOO, *, dims: Any, preferred: Any = None) -> BCOO:
-    """The product of two BCOOs as a BCOO; `dims` are `DotDimensions`. Stored are as many elements
-    as pairs can meet, or all of the result if that is less. Called eagerly on large operands: as
-    many as do meet, rounded up."""
+    """The product of two BCOOs as a BCOO; `dims` are `DotDimensions`. It stores as many elements as
+    pairs can meet, or the whole result if that is less; eagerly and for large operands, as many as
+    do meet, rounded up."""
     dtype = preferred or jnp.result_type(lhs.data, rhs.data)
     batched = all(d < lhs.n_batch for d in dims.lhs_batch)
     batched = batched and all(d < rhs.n_batch for d in dims.rhs_batch)

@@ -58,9 +58,9 @@ _loaded: weakref.WeakValueDictionary[tuple[Any, Any, str], Loaded] = weakref.Wea
 def load_or_compile(
     client: Any, module: ir.Module, native: Any, devices: Sequence[Device], threads: int
 ) -> tuple[Loaded, Compile | None]:
-    """The executable of a module without host callbacks, and if it was there, how to compile it.
-    One that was there computes the same, but its text has the source lines of the first module.
-    `threads` is how many the CPU client computes with: XLA splits loops accordingly."""
+    """The executable of a module without host callbacks and, if it was cached, how to compile it:
+    the text of a cached one has the source lines of the first module. `threads` is the number of
+    the CPU client's threads, by which XLA splits loops."""
     on = device_list(tuple(devices))
     program = bytecode(module)
 

@@ -202,10 +202,9 @@ def _unpack(key: str, maker: str, data: bytes) -> bytes:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """The descriptor of a file in the directory, which belongs to this user and which no one else
-    can write. Raises _Unusable for anything else. Every file that is not new is opened here. It is
-    looked at once it is open, so that no one can put something else there in between. Not following
-    matters for a link, and not waiting for a pipe, which would wait for its other end."""
+    """Opens a file of the directory that this user owns and nobody else can write. Raises _Unusable
+    for anything else. All existing files are opened here, and checked once open, so that no one can
+    swap them in between. Links are not followed, and pipes not waited for."""
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
@@ -347,9 +346,9 @@ class ProgramCache:
     @contextlib.contextmanager
     def _room(self, size: int) -> Iterator[None]:
         """Makes room for an entry and counts its bytes; no other is added within the `with` block.
-        The count is kept in a file, so that a new entry need not look at all others. It errs
-        upwards (entries written twice, or discarded), and is put right when it is too much. It does
-        not err downwards, since no entry is added without the lock."""
+        The count is in a file, so that a new entry need not look at all others. It may be too high
+        (entries written twice, or discarded), and is corrected when it exceeds the bound; the lock
+        keeps it from being too low."""
         with self._open_locked() as descriptor:
             total = _read_count(descriptor)
             again = secrets.randbelow(_RECOUNT) == 0
@@ -361,10 +360,10 @@ class ProgramCache:
 
     @contextlib.contextmanager
     def _open_locked(self) -> Iterator[int]:
-        """The file with the count, locked against other threads and processes. Raises _Unusable
-        where something else is in its place, and _Busy where another process keeps it locked. The
-        system takes the lock from a process that is killed; one that is stopped keeps it. One wait
-        is enough to learn that: until the lock is free again none waits."""
+        """The file with the count, locked against other threads and processes. Raises _Unusable if
+        something else is in its place, and _Busy if another process keeps it locked: the system
+        frees the lock of a killed process, but not of a stopped one. After one wait in vain none
+        waits until the lock is free."""
         try:
             descriptor = _open_file(self._count_path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # The directory was removed.

@@ -129,9 +129,9 @@ def inside_callback() -> bool:
 
 @contextlib.contextmanager
 def running(threads: int) -> Iterator[None]:
-    """A context around the run of an executable with callbacks; XLA computes with `threads`. Waits
-    while too many of them run in other threads. Raises WeftError if callbacks run executables with
-    callbacks so deep that there may be no thread left."""
+    """A context for the run of an executable with callbacks; XLA computes with `threads`. Waits
+    while too many run in other threads. Raises WeftError if callbacks nest so deep that no thread
+    may be left."""
     if not inside_callback():
         turn: Any = _turns.get(threads)
         if turn is None:

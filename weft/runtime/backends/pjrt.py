@@ -139,9 +139,9 @@ class JaxlibBackend(Backend):
     runtime_fault = pjrt_buffers.RuntimeFault
 
     def register_end(self) -> None:
-        """Makes the end of this process wait for programs that are being compiled, and for
-        executables and arrays that are being computed (`process_end.register_end`). In a group of
-        processes they may wait for one that ended already, so they are not waited for there."""
+        """Makes the end of this process wait for compilations, executables and arrays in progress
+        (`process_end.register_end`). A group of processes does not wait: they may need a process
+        that has ended."""
         if self._process_count == 1:
             waits = (wait_for_threads, pjrt_executable.wait_for_programs, self._wait_for_arrays)
             process_end.register_end(self.client, waits)

@@ -284,11 +284,10 @@ def _to_ordered_integers(x: ir.Value) -> ir.Value:
 
 
 def _is_sum_at_risk(reduction: ir.Operation) -> bool:
-    """Whether a sum may be fused with what the library repeats or multiplies wrongly: products from
-    the second 128 KiB of the result on, and whatever there are seven dimensions of. Where repeated
-    values are summed along several dimensions, or after a change of their shape as in a tile,
-    threads race at smaller sizes too. Values repeated by a broadcast alone are summed rightly along
-    one dimension: 1,680 random sums of 200 to 900 rows were."""
+    """Whether a sum may be fused with broadcasts or products that the library gets wrong: products
+    from the second 128 KiB of the result on, and anything of seven dimensions. Sums of broadcasts
+    along several dimensions, or after a reshape as in a tile, race at smaller sizes too. Along one
+    dimension, sums of plain broadcasts are right: 1,680 random sums of 200 to 900 rows were."""
     x = reduction.operands[0]
     window = reduction.name != "stablehlo.reduce"
     count = len(reduction.attributes["window_dimensions" if window else "dimensions"])
@@ -392,9 +391,9 @@ def _keeps_buffer(name: str) -> bool:
 
 
 def _is_reshaped_before(value: ir.Value) -> bool:
-    """Whether a value may be made by a change of the shape. It is not if it is made, elementwise,
-    of arguments of the program or of a loop, and of results of operations with a buffer of their
-    own: the compiler makes changes of the shape of many others, such as a maximum over one."""
+    """Whether a value may be a reshape. It is not if it is computed, elementwise, from arguments of
+    the program or of a loop, and from results with their own buffers: the compiler makes reshapes
+    of many others, such as a maximum over one."""
     for x in above(value, _keeps_buffer):
         if x is None or may_be_anything(x):
             return True
@@ -462,10 +461,10 @@ def _pad_separately(pad: ir.Operation) -> ir.Value:
 
 
 def _misleads_partitioner(reshape: ir.Operation, partitions: int) -> bool:
-    """Whether a reshape may mislead the partitioner about what is equal. The partitioner notes the
-    dimensions along which a broadcast repeats elements, and leaves out transfers along them. A
-    reshape gets the notes of dimensions of the same lengths on a device, in order. Where it leaves
-    one row on each device, these lengths do not tell dimensions apart."""
+    """Whether a reshape may mislead the partitioner. It records the dimensions along which a
+    broadcast repeats elements, and omits transfers along them. A reshape inherits the records of
+    dimensions with the same lengths on a device, in order. With one row on each device, these
+    lengths are ambiguous."""
     if not any(1 < n <= partitions for n in shape_of(reshape)):
         return False
     sources = above(reshape.operands[0], lambda name: name not in WITH_BUFFER)

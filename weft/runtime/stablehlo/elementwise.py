@@ -50,10 +50,10 @@ def _binary(name: str) -> Binary:
 
 
 def _division(name: str, by_zero: Callable[[ir.Value, ir.Value], ir.Value]) -> Binary:
-    """A division, of which XLA folds no integers by a divisor that may be 0. Its folders compute a
-    division of constants with the processor's, which ends the process for a divisor of 0. So a
-    divisor that is computed from constants alone is compared with 0 first, unless it is one other
-    than 0, and `by_zero` of the dividend and 0 is the result there."""
+    """A division that XLA does not fold for integers if the divisor may be 0: its folders divide
+    with the processor, which ends the process. So a divisor computed from constants alone is
+    compared with 0 first, unless it is known to differ, and `by_zero` of the dividend and 0 is the
+    result there."""
     emit = _binary(name)
 
     def emit_safely(x: ir.Value, y: ir.Value) -> ir.Value:

@@ -35,18 +35,18 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def target_versions() -> tuple[str, ...]:
-    """The versions to write for, the best one first. A version three months old is read by the
-    releases of jaxlib of these three months, too. A module that uses something newer is written for
-    the current version."""
+    """The versions to write for, best first. The version of three months ago is also read by the
+    releases of jaxlib since then. A module with newer operations is written for the current
+    version."""
     requirement = stablehlo.StablehloCompatibilityRequirement.WEEK_12
     old = str(stablehlo.get_version_from_compatibility_requirement(requirement))
     return tuple(dict.fromkeys((old, current_version())))
 
 
 def portable_artifact(module: ir.Module) -> tuple[bytes, str]:
-    """A module as a portable artifact, and the version of StableHLO it is written for. Source
-    locations are left out: they name files of the machine that wrote it. The module itself stays as
-    it is. Raises WeftError if an operation cannot be written."""
+    """A module as a portable artifact, and its version of StableHLO. Source locations, which name
+    local files, are left out. Does not change the module. Raises WeftError if an operation cannot
+    be written."""
     # In a context of its own, so that a failing pass and its diagnostics touch no other module.
     copy = mlir.private_copy(module)
     with copy.context:
