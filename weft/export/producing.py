@@ -195,21 +195,7 @@ def _export(
         found = _export_vjp(
             name, jaxpr, consts, platforms, checks, devices, in_splits[n:], out_splits
         )
-        return dataclasses.replace(
-            found,
-            _names=(
-                *names,
-                *(
-                    [
-                        f"the cotangent of {what}"
-                        for what, type in zip(
-                            call.result_names, call.traced.jaxpr.out_types, strict=True
-                        )
-                        if has_tangent(type)
-                    ]
-                ),
-            ),
-        )
+        return dataclasses.replace(found, _names=(*names, *_cotangent_names(call)))
 
     return Exported(
         fun_name=name,
@@ -280,6 +266,15 @@ def _rebuild_array(x: Any) -> Any:
     rows = [broadcast_in_dim(value, (1,), ()) for value in values.ravel()]
     flat = concatenate(rows, 0) if rows else full((0,), 0, x.dtype)
     return reshape(flat, x.shape)
+
+
+def _cotangent_names(call: Any) -> list[str]:
+    """The names of the derivative's cotangents in messages."""
+    return [
+        f"the cotangent of {what}"
+        for what, type in zip(call.result_names, call.traced.jaxpr.out_types, strict=True)
+        if has_tangent(type)
+    ]
 
 
 def _lower(

@@ -67,6 +67,11 @@ def _division(name: str, by_zero: Callable[[ir.Value, ir.Value], ir.Value]) -> B
     return _set_name(emit_safely, name)
 
 
+def _all_ones(x: ir.Value, zero: ir.Value) -> ir.Value:
+    """The result of a compiled division by 0: -1, or the largest unsigned number."""
+    return not_(zero)
+
+
 _MOST_LOOKED_AT = 64
 
 
@@ -122,8 +127,7 @@ cbrt = _unary("stablehlo.cbrt")
 ceil = _unary("stablehlo.ceil")
 cosine = _unary("stablehlo.cosine")
 count_leading_zeros = _unary("stablehlo.count_leading_zeros")
-# A compiled division by 0 gives all ones: -1, or the largest unsigned number.
-divide = _division("stablehlo.divide", lambda x, zero: not_(zero))
+divide = _division("stablehlo.divide", _all_ones)
 exponential = _unary("stablehlo.exponential")
 exponential_minus_one = _unary("stablehlo.exponential_minus_one")
 floor = _unary("stablehlo.floor")
