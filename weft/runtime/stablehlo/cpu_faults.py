@@ -443,7 +443,7 @@ def _with_block_before(update: ir.Operation) -> ir.Value:
 
 
 def _is_sliced(pad: ir.Operation) -> bool:
-    """Whether the padded operand may be a slice. The compiler merges both into a pad with negative
+    """Whether the result of a pad may be sliced. The compiler merges both into a pad with negative
     edges, for which its partitioner gives wrong numbers or ends the process."""
     users = (use.owner for use in pad.results[0].uses)
     return any(name_of(user) not in ELEMENTWISE | WITH_BUFFER | {"reduce"} for user in users)

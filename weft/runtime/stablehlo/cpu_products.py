@@ -71,8 +71,8 @@ def kept(product: ir.Operation, value: ir.Value | None = None) -> ir.Value:
 
 
 def unfused(x: ir.Value) -> ir.Value:
-    """A value cast to an integer and back behind a barrier, which the library of fused loops does
-    not take."""
+    """A value bitcast to an integer and back, which the library of fused loops does not take, and
+    behind a barrier."""
     kind = dtype_of(x.type.element_type)
     bits = np.dtype(np.int8) if kind == np.uint8 else INTEGERS[kind.itemsize]
     between = bitcast_convert(x, bits)
