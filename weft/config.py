@@ -72,19 +72,19 @@ objections: dict[str, Callable[[Any], None]] = {}
 def _changes(given: dict[str, Any]) -> dict[str, Any]:
     """The changes under weft's names of settings, checked. Raises AttributeError for an unknown
     name, and what the kind of a setting does."""
-    found: dict[str, Any] = {}
+    out: dict[str, Any] = {}
     for name, value in given.items():
         if name in ROWS:
-            found[name] = value
+            out[name] = value
         else:
-            earlier = {row: found[row] for row in found if row in HOST_ROWS}
+            earlier = {row: out[row] for row in out if row in HOST_ROWS}
             host = dataclasses.replace(host_settings(), **earlier)
-            found |= jax_settings.changes(name, value, host)
-    for name, value in found.items():
+            out |= jax_settings.changes(name, value, host)
+    for name, value in out.items():
         ROWS[name].kind.check(name, value)
         if name in objections:
             objections[name](value)
-    return found
+    return out
 
 
 def _from_environment(table: type[_T] = Settings) -> _T:  # type: ignore[assignment]

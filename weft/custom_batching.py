@@ -313,7 +313,7 @@ def derivative(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, tuple[bo
 
 
 def with_tangents(captured: Sequence[bool], nonzero: Sequence[bool]) -> tuple[bool, ...]:
-    """Which operands of a derivative the function closes over, or are tangents of these."""
+    """Marks the operands of a derivative that are closed over, or tangents of these."""
     return (*captured, *marked(nonzero, captured))
 
 

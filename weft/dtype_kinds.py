@@ -150,9 +150,7 @@ def short_name(dtype: DType) -> str:
     ('f32', 'bf16', 'bool')
     """
     found = SHORT.get(dtype) if isinstance(dtype, np.dtype) else None
-    if found is not None:
-        return found
-    return str(getattr(dtype, "short_name", dtype))
+    return found if found is not None else str(getattr(dtype, "short_name", dtype))
 
 
 class extended(np.generic):

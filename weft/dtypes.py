@@ -181,9 +181,7 @@ def canonical(dtype: DType) -> DType:
     """
     if not getattr(dtype, "isnative", True):
         dtype = dtype.newbyteorder("=")
-    if config.settings().enable_x64:
-        return dtype
-    return _HALVED.get(dtype, dtype)
+    return dtype if config.settings().enable_x64 else _HALVED.get(dtype, dtype)
 
 
 _BY_PYTHON_TYPE = {int: default_int, float: default_float, complex: default_complex}
@@ -321,12 +319,12 @@ def _parse_numpy(dtype_like: Any) -> np.dtype[Any]:
             _refuse(dtype_like)
         return named
     try:
-        found = np.dtype(dtype_like)
+        out = np.dtype(dtype_like)
     except (TypeError, ValueError):
         _refuse(dtype_like)
-    if found not in SHORT:
-        _refuse(dtype_like, found)
-    return found
+    if out not in SHORT:
+        _refuse(dtype_like, out)
+    return out
 
 
 def _refuse(dtype_like: Any, found: Any = None) -> NoReturn:

@@ -148,14 +148,14 @@ class WeftError(Exception):
         return _COUNT.sub(_singular, "\n".join(lines))
 
     def _missing_name(self) -> str | None:
-        """The function that was called, where the message and the operation do not name it."""
+        """The called function, unless the message or the operation names it."""
         called = self.called
         if called is None or re.search(rf"\b{called}\b", f"{self.message} {self.operation}"):
             return None
         return called
 
     def _unless_in_message(self, value: Any) -> Any:
-        """A value that the message does not show already, or None."""
+        """A value, or None if the message shows it."""
         said = re.search(rf"(?<!\w){re.escape(str(value))}(?!\w)", self.message)
         return None if said else value
 

@@ -56,18 +56,18 @@ def information() -> dict[str, Any]:
 
 def _packages() -> dict[str, str | None]:
     """The releases of installed packages; None for one that weft needs and that is missing."""
-    found: dict[str, str | None] = {}
+    out: dict[str, str | None] = {}
     for name in (*_NEEDED, *_OPTIONAL):
         try:
-            found[name] = importlib.metadata.version(name)
+            out[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             if name in _NEEDED:
-                found[name] = None
-    return found
+                out[name] = None
+    return out
 
 
 def _devices() -> dict[str, Any]:
-    """The platform and how many devices of each kind there are, or why there are none."""
+    """The platform and the devices by kind, or the reason why there are none."""
     try:
         kinds = Counter(str(device.device_kind) for device in client.devices())
         found: dict[str, Any] = {"platform": client.default_backend(), "kinds": dict(kinds)}
@@ -80,7 +80,7 @@ def _devices() -> dict[str, Any]:
 
 
 def _cache() -> dict[str, Any]:
-    """The cache of executables on disk. A folder that is not there is not made for the report."""
+    """The cache of executables on disk. Does not create a missing folder."""
     asked = config.host_settings()
     if asked.cache_dir == "":
         return {"directory": None}
@@ -99,7 +99,7 @@ def _cache() -> dict[str, Any]:
 
 def _settings() -> dict[str, dict[str, Any]]:
     """The settings that differ from their defaults, with their environment variables."""
-    found = {}
+    out = {}
     for values in (config.settings(), config.host_settings()):
         for field in dataclasses.fields(values):
             variable = f"WEFT_{field.name.upper()}"
@@ -108,13 +108,13 @@ def _settings() -> dict[str, dict[str, Any]]:
                 # Read from the environment when the first device is asked for.
                 value = os.environ.get(variable, value)
             if value != field.default:
-                found[field.name] = {
+                out[field.name] = {
                     "value": value if isinstance(value, (bool, int)) else _short(str(value)),
                     "default": field.default,
                     "variable": variable,
                     "from_environment": variable in os.environ,
                 }
-    return found
+    return out
 
 
 def _short(text: str) -> str:

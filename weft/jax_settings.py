@@ -266,11 +266,11 @@ def environment_changes(environment: Mapping[str, str]) -> dict[str, Any]:
 def flag_changes(arguments: list[str]) -> dict[str, Any]:
     """The settings that arguments of a command line say: `--jax_debug_nans`, `--nojax_debug_nans`
     or `--jax_debug_nans=true`, and for other values `--jax_name=value` or `--jax_name value`."""
-    found: dict[str, Any] = {}
+    out: dict[str, Any] = {}
     waiting = None
     for argument in arguments:
         if waiting is not None:
-            found[waiting] = _parse(waiting, argument)
+            out[waiting] = _parse(waiting, argument)
             waiting = None
             continue
         if argument == "--":
@@ -279,11 +279,11 @@ def flag_changes(arguments: list[str]) -> dict[str, Any]:
         if not argument.startswith("-"):
             continue
         if name in SHOWN and given:
-            found[name] = _parse(name, text)
+            out[name] = _parse(name, text)
         elif name in SHOWN and isinstance(_default(name), bool):
-            found[name] = True
+            out[name] = True
         elif name in SHOWN:
             waiting = name
         elif name.startswith("no") and name[2:] in SHOWN:
-            found[name[2:]] = False
-    return found
+            out[name[2:]] = False
+    return out

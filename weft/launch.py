@@ -37,7 +37,7 @@ _writing = threading.Lock()
 
 
 class Process:
-    """One process, and the threads that pass its output on."""
+    """One process, and the threads that forward its output."""
 
     def __init__(self, number: int, command: Sequence[str], environment: dict[str, str]) -> None:
         self.number = number
@@ -80,7 +80,7 @@ class Process:
         return code if code >= 0 else 128 - code
 
     def send(self, number: int) -> None:
-        """Sends a signal, if the process is still there."""
+        """Sends a signal to a running process."""
         if self.popen.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 self.popen.send_signal(number)
@@ -98,9 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number in range(options.processes)
     ]
     failed = _wait(processes, signals)
-    if failed is None:
-        return 0
-    return _report(failed, options.processes)
+    return 0 if failed is None else _report(failed, options.processes)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -127,7 +125,7 @@ def _positive(text: str) -> int:
 
 
 def _environment(options: argparse.Namespace, number: int, address: str) -> dict[str, str]:
-    found = dict(
+    out = dict(
         os.environ,
         WEFT_COORDINATOR_ADDRESS=address,
         WEFT_NUM_PROCESSES=str(options.processes),
@@ -135,8 +133,8 @@ def _environment(options: argparse.Namespace, number: int, address: str) -> dict
         PYTHONUNBUFFERED="1",
     )
     if options.devices_per_process is not None:
-        found["WEFT_NUM_CPU_DEVICES"] = str(options.devices_per_process)
-    return found
+        out["WEFT_NUM_CPU_DEVICES"] = str(options.devices_per_process)
+    return out
 
 
 @contextlib.contextmanager
@@ -185,7 +183,7 @@ def _wait(processes: list[Process], signals: deque[int]) -> Process | None:
 
 
 def _report(failed: Process, count: int) -> int:
-    """Shows at the end why the program failed."""
+    """Prints the reason for the failure at the end."""
     status = failed.finished()
     how = f"exit status {status}"
     if status > 128:
@@ -198,7 +196,7 @@ def _report(failed: Process, count: int) -> int:
 
 
 def _traceback(lines: list[str]) -> list[str]:
-    """The last traceback in the lines; without one the last ten of them."""
+    """The last traceback in the lines, or the last ten lines."""
     for start in range(len(lines) - 1, -1, -1):
         if lines[start].startswith("Traceback (most recent call last)"):
             return lines[start:]

@@ -417,7 +417,7 @@ class UserContext:
 
     @contextlib.contextmanager
     def __call__(self, new_value: Any) -> Iterator[None]:
-        """A `with` block in which the context has this value, which must be hashable."""
+        """A `with` block in which the context has this hashable value."""
         others = [pair for pair in config.settings().user_contexts if pair[0] is not self]
         is_default = exact_key(new_value) == exact_key(self._default)
         mine = [] if is_default else [(self, new_value)]

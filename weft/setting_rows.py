@@ -312,10 +312,10 @@ class HostSettings:
 
 def _rows(table: Any) -> dict[str, Row]:
     """The rows of a table, which its docstring lists from now on."""
-    found = {field.name: field.metadata["row"] for field in dataclasses.fields(table)}
-    lines = [f"        {name}: {row.meaning}" for name, row in found.items()]
+    out = {field.name: field.metadata["row"] for field in dataclasses.fields(table)}
+    lines = [f"        {name}: {row.meaning}" for name, row in out.items()]
     table.__doc__ = "\n".join([table.__doc__ or "", "", "    Args:", *lines, "    "])
-    return found
+    return out
 
 
 HOST_ROWS = _rows(HostSettings)

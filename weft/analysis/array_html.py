@@ -93,7 +93,7 @@ def _cells(tag: str, texts: Sequence[str], left_out: bool, gap: str = "…") -> 
 
 
 def _text(value: Any) -> str:
-    """A number in as many digits as a table has room for."""
+    """A number with the digits that fit a table."""
     if value.dtype in dtypes.FLOATING:
         return f"{float(value):.5g}"
     return f"{complex(value):.5g}" if value.dtype in dtypes.COMPLEX else str(value)

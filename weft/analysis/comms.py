@@ -273,7 +273,7 @@ def _wrong_kind(name: str, kind: str, count: Any) -> WeftTypeError:
 
 
 def _check_written(report: CommsReport) -> None:
-    """Raises CommunicationError for communication of which no line of the program speaks."""
+    """Raises CommunicationError for communication that no line of the program asks for."""
     rows = [row for row in report.rows if row.inserted]
     if not rows:
         return

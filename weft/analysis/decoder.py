@@ -136,11 +136,11 @@ class _Division:
         return all_gather(w, self.fsdp, axis=dimension, tiled=True) if self.fsdp else w
 
     def entering(self, x: Any) -> Any:
-        """Activations before a product with weights that are divided along the tensor axes."""
+        """Prepares activations for a product with weights that the tensor axes split."""
         return all_gather(x, self.sequence, axis=1, tiled=True) if self.sequence else x
 
     def leaving(self, x: Any) -> Any:
-        """The terms of a sum along the tensor axes, added."""
+        """Sums terms over the tensor axes."""
         if self.sequence:
             return psum_scatter(x, self.sequence, scatter_dimension=1, tiled=True)
         return psum(x, self.tensor) if self.tensor else x
@@ -231,11 +231,11 @@ class _Division:
         return jnp.log(total) + most - chosen
 
     def place(self, axes: tuple[Any, ...]) -> Any:
-        """The number of this device along axes."""
-        found: Any = 0
+        """The index of this device along axes."""
+        out: Any = 0
         for axis in axes:
-            found = found * self.mesh.axis_size(axis) + axis_index(axis)
-        return found
+            out = out * self.mesh.axis_size(axis) + axis_index(axis)
+        return out
 
 
 def _normalize(x: Any) -> Any:
@@ -270,13 +270,13 @@ def fits(
 def shards(model: Decoder, mesh: AnyMesh, roles: Roles) -> dict[str, int]:
     """Returns into how many parts each weight is divided."""
     of = _Division(model, mesh, roles)
-    found = {}
+    out = {}
     for name, spec in of.specs().items():
         axes = [
             axis for part in spec if part for axis in (part if type(part) is tuple else (part,))
         ]
-        found[name] = of.length(tuple(axes))
-    return found
+        out[name] = of.length(tuple(axes))
+    return out
 
 
 def gradient_program(

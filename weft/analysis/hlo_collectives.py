@@ -124,7 +124,7 @@ def _rows(
 
 
 def _groups_text(one: Instruction) -> str:
-    """The attribute `replica_groups`, which goes on after a comma where it names a mesh."""
+    """The attribute `replica_groups`, which continues after a comma if it names a mesh."""
     mesh = re.search(
         r"replica_groups=(mesh\[.*?\](?:, device_ids=\(.*?\))? \{[^{}]*\})", one.attributes
     )

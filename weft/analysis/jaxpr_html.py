@@ -61,7 +61,7 @@ def jaxpr_html(jaxpr: Jaxpr) -> str:
 
 
 class _Page:
-    """One page: the names of variables run through it as in the text of the jaxpr."""
+    """A page with the variable names of the jaxpr's text."""
 
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.writer = Writer()
@@ -78,7 +78,7 @@ class _Page:
         )
 
     def costs(self, jaxpr: Jaxpr, mesh: Any) -> _Costs:
-        """The costs of a jaxpr; each is added up once."""
+        """The costs of a jaxpr, computed once."""
         found = cost_of(jaxpr, mesh, self.known)
         lines = found.lines.values()
         return _Costs(
@@ -89,7 +89,7 @@ class _Page:
         )
 
     def body(self, jaxpr: Jaxpr, mesh: Any, times: int) -> Iterator[str]:
-        """The rows of a jaxpr that runs so often: its inputs, its equations, its results."""
+        """The rows of a jaxpr that runs `times` times: inputs, equations, results."""
         yield f'<div class="weft-row"><code>{_color_types(self.writer.head(jaxpr))}</code></div>'
         for number, eqn in enumerate(jaxpr.eqns):
             if self.rows >= MOST_ROWS:
@@ -125,7 +125,7 @@ class _Page:
         return f'<details{opened}>{summary}<div class="weft-inner">{inner}</div></details>'
 
     def inner(self, eqn: Equation, mesh: Any, around: int) -> Iterator[str]:
-        """The jaxprs inside an equation, each below its name and how often it runs."""
+        """The jaxprs within an equation, each below its name and its trips."""
         found = inner_programs(eqn)
         times = {part.jaxpr: part.times for part in found.parts}
         for key, value in self.writer.shown_params(eqn):
@@ -148,13 +148,13 @@ def _how_often(runs: bool, times: int | None, one_of: bool) -> str:
 
 
 def _equations(jaxpr: Jaxpr) -> int:
-    """How many rows a jaxpr takes, up to one more than are open."""
-    found = 0
+    """The number of rows of a jaxpr, up to one more than the open ones."""
+    out = 0
     for eqn in jaxpr.eqns:
-        found += 1 + sum(map(_equations, jaxprs_in(eqn.params)))
-        if found > _MOST_OPEN:
+        out += 1 + sum(map(_equations, jaxprs_in(eqn.params)))
+        if out > _MOST_OPEN:
             break
-    return found
+    return out
 
 
 def _numbers(costs: _Costs) -> tuple[str, str, str]:
@@ -169,7 +169,7 @@ def _row(
     share: float = 0.0,
     tag: str = "div",
 ) -> str:
-    """A row: code, and a cell for each of three numbers and the line, which is HTML already."""
+    """A row: code, three numbers, and the line, which is already HTML."""
     *numbers, line = cells
     bar = f' class="weft-share" style="--weft-share:{100 * share:.0f}%"' if share >= 0.005 else ""
     about = f' title="{escape(title)}"' if title else ""

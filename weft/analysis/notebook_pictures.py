@@ -15,8 +15,8 @@ _show = LazyModule("weft.analysis.show")
 
 def html_of(x: Any) -> str | None:
     """The HTML of a value in a notebook; None if its text suffices."""
-    found: str | None = _show.in_notebook(x)
-    return found
+    out: str | None = _show.in_notebook(x)
+    return out
 
 
 show_in_notebooks(html_of)

@@ -41,7 +41,7 @@ class Occurrence(NamedTuple):
     mesh: AnyMesh | None = None
 
     def inside(self, inner: InnerPrograms, part: InnerProgram, backward: bool) -> Occurrence:
-        """The same, seen from the program with the equation that runs `part`."""
+        """The same occurrence, seen from the program around it."""
         known = self.trips is not None and part.times is not None
         return self._replace(
             trips=self.trips * part.times if known else None,  # type: ignore[operator]
@@ -69,7 +69,7 @@ def occurrences(
     known: dict[Jaxpr, list[Occurrence]] = {}
 
     def look(jaxpr: Jaxpr) -> list[Occurrence]:
-        found: list[Occurrence] = []
+        out: list[Occurrence] = []
         for eqn in jaxpr.eqns:
             inner = inner_programs(eqn)
             keep = wanted(eqn, inner)
@@ -77,13 +77,13 @@ def occurrences(
                 continue
             backward = sources.in_backward_pass(eqn.source)
             if keep:
-                found.append(Occurrence(eqn, jaxpr, backward=backward))
+                out.append(Occurrence(eqn, jaxpr, backward=backward))
             for part in inner.parts:
                 if part.times == 0:
                     continue
                 if part.jaxpr not in known:
                     known[part.jaxpr] = look(part.jaxpr)
-                found += [one.inside(inner, part, backward) for one in known[part.jaxpr]]
-        return found
+                out += [one.inside(inner, part, backward) for one in known[part.jaxpr]]
+        return out
 
     return look(jaxpr)

@@ -233,7 +233,7 @@ class _Graph:
         return tuple(p for at, p in self.products.items() if place < at)
 
     def _steps(self) -> dict[int, int]:
-        """For each transfer the product that runs in the same step, where one does."""
+        """For each transfer the product in the same step, or None."""
         waiting = sorted({*self.kinds, *self.products})
         heavy = sum(1 << place for place in waiting)
         needs = {place: self.needs[place] & heavy for place in waiting}

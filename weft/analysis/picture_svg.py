@@ -48,14 +48,14 @@ def svg_picture(
 
 
 class _Drawing:
-    """Elements of SVG, and how far they reach."""
+    """SVG elements and their extent."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
         self.right = self.bottom = 0.0
 
     def reach(self, x: float, y: float) -> None:
-        """Makes the picture as large as this point."""
+        """Extends the picture to this point."""
         self.right, self.bottom = max(self.right, x), max(self.bottom, y)
 
     def text(
@@ -200,7 +200,7 @@ def _draw_table(
 
 
 def _full_label(layout: BlockLayout, block: Block) -> str:
-    """All devices of a block, with the part of the array that it is."""
+    """The index range of a block, and all its devices."""
     ranges = ", ".join(layout.range(d, n) for d, n in enumerate(block))
     numbers = ", ".join(map(str, layout.holders[block]))
     return f"[{ranges}] on {layout.platform} {numbers}"

@@ -22,7 +22,7 @@ Counts = defaultdict[Any, float]
 
 
 def counts() -> Counts:
-    """Counts of nothing yet."""
+    """Empty counts."""
     return defaultdict(float)
 
 
@@ -35,7 +35,7 @@ _REDUCERS = frozenset(
 
 @dataclasses.dataclass(slots=True)
 class LineTotal:
-    """The sums of one place in the user's program. Flops are by the name of the dtype."""
+    """The sums of one user's line. Flops are by the name of the dtype."""
 
     flops: Counts = dataclasses.field(default_factory=counts)
     functions: float = 0.0
@@ -76,10 +76,10 @@ class ProgramCost:
 
     def at(self, place: Place) -> LineTotal:
         """The sums of a place."""
-        found = self.lines.get(place)
-        if found is None:
-            found = self.lines[place] = LineTotal()
-        return found
+        out = self.lines.get(place)
+        if out is None:
+            out = self.lines[place] = LineTotal()
+        return out
 
     def add(self, other: ProgramCost, times: float) -> None:
         """Adds the costs of a program that this one runs so many times."""
@@ -91,7 +91,7 @@ class ProgramCost:
         self.branches |= other.branches
 
     def weight(self) -> tuple[float, float]:
-        """What decides which of several branches counts: flops and functions, then bytes."""
+        """The order of branches by cost: flops and functions, then bytes."""
         lines = self.lines.values()
         return (
             sum(sum(line.flops.values()) + line.functions for line in lines),
@@ -102,10 +102,10 @@ class ProgramCost:
 def cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None = None, known: Any = None) -> ProgramCost:
     """Returns the costs of a program. `mesh` is that of the `shard_map` around it."""
     known = {} if known is None else known
-    found = known.get((jaxpr, mesh))
-    if found is None:
-        found = known[jaxpr, mesh] = _cost_of(jaxpr, mesh, known)
-    return found
+    out = known.get((jaxpr, mesh))
+    if out is None:
+        out = known[jaxpr, mesh] = _cost_of(jaxpr, mesh, known)
+    return out
 
 
 def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
@@ -130,14 +130,14 @@ def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
 
 
 class _DeviceSizes(dict[Var, float]):
-    """The bytes of values on one device: of an operand of a `shard_map` those of a block."""
+    """The bytes of values on one device: of a block for operands of a `shard_map`."""
 
     def __missing__(self, var: Var) -> float:
         size = self[var] = float(size_in_bytes(var.type))
         return size
 
     def learn(self, atoms: Any, sizes: Any) -> None:
-        """What a program that an equation runs knows of its operands or results."""
+        """Records the sizes of an inner program's operands or results."""
         for atom, size in zip(atoms, sizes, strict=True):
             if type(atom) is Var:
                 self[atom] = min(self[atom], size)
@@ -190,7 +190,7 @@ def _add_inner(
 
 
 def _takes_apart(eqn: Equation) -> bool:
-    """Whether an operation reads its operands where they are computed."""
+    """Whether an operation is fused into the producers of its operands."""
     return is_fusible(eqn) or eqn.primitive.name in _REDUCERS
 
 
@@ -208,13 +208,13 @@ def _roots(jaxpr: Jaxpr) -> dict[Var, Var]:
 def _stored_values(jaxpr: Jaxpr, roots: dict[Var, Var]) -> set[Var]:
     """The values in memory: arguments, results, and the operands and results of unfused
     operations."""
-    found = {*jaxpr.inputs, *(roots.get(x, x) for x in jaxpr.outputs if type(x) is Var)}
+    out = {*jaxpr.inputs, *(roots.get(x, x) for x in jaxpr.outputs if type(x) is Var)}
     for eqn in jaxpr.eqns:
         if not _takes_apart(eqn):
-            found.update(roots.get(x, x) for x in eqn.inputs if type(x) is Var)
+            out.update(roots.get(x, x) for x in eqn.inputs if type(x) is Var)
         if not is_fusible(eqn):
-            found.update(roots.get(x, x) for x in eqn.outputs)
-    return found
+            out.update(roots.get(x, x) for x in eqn.outputs)
+    return out
 
 
 def _fused_bytes(
@@ -222,7 +222,7 @@ def _fused_bytes(
 ) -> list[tuple[Place, float]]:
     """The bytes of stored values, at the lines that write and read them. All fused operations read
     a value once together. Inner programs are counted separately."""
-    found: list[tuple[Place, float]] = []
+    out: list[tuple[Place, float]] = []
     read_by_fused: set[Var] = set()
     for eqn in operations:
         if is_view(eqn):
@@ -230,15 +230,15 @@ def _fused_bytes(
         read, written = moved_bytes(eqn)
         place = place_of(eqn)
         if not _takes_apart(eqn):
-            found.append((place, read + written))
+            out.append((place, read + written))
             continue
         for x in eqn.inputs:
             root = roots.get(x, x) if type(x) is Var else None
             if root in stored and root not in read_by_fused:
                 read_by_fused.add(root)
-                found.append((place, min(size_in_bytes(root.type), read)))
-        found += [(place, size_in_bytes(x.type)) for x in eqn.outputs if x in stored]
-    return found
+                out.append((place, min(size_in_bytes(root.type), read)))
+        out += [(place, size_in_bytes(x.type)) for x in eqn.outputs if x in stored]
+    return out
 
 
 def _peak(jaxpr: Jaxpr, stored: set[Var], extra: list[float], sizes: _DeviceSizes) -> float:

@@ -102,7 +102,7 @@ def in_notebook(x: Any) -> str | None:
 
 
 def _of_smallest(sharding: NamedSharding) -> LayoutPicture:
-    """A sharding without an array: that of one with a single element in each block."""
+    """A sharding without an array: shows an array with one element per block."""
     spec, mesh = sharding.spec, sharding.mesh
     lengths = [prod(map(mesh.axis_size, spec.entry_axes(d))) for d in range(len(spec))]
     layout = layout_of(lengths, sharding, abstract=True)
@@ -231,7 +231,7 @@ def _of_blocks(x: BlockValue) -> Picture:
 
 
 def _varying(mesh: AnyMesh, x: Tracer, title: str, notes: list[str]) -> LayoutPicture:
-    """The devices of a mesh, in one cell where their blocks are known to be equal."""
+    """The devices of a mesh, with equal blocks in one cell."""
     axes = [axis for axis in mesh.axis_names if axis in x.type.varying]
     layout = layout_over(mesh, axes)
     equal = [axis for axis in mesh.axis_names if axis not in axes]
@@ -242,13 +242,13 @@ def _varying(mesh: AnyMesh, x: Tracer, title: str, notes: list[str]) -> LayoutPi
 
 
 def _values(x: Tracer, axes: Sequence[str]) -> dict[Block, str]:
-    """The values of small blocks, by their indices along the axes where they differ."""
+    """The values of small blocks, by their indices along varying axes."""
     if not isinstance(x, BlockValue) or x.type.size > _MOST_ELEMENTS:
         return {}
     if x._trace.manual.mesh.size > _MOST_BLOCKS:
         return {}
-    found: dict[Block, str] = {}
+    out: dict[Block, str] = {}
     for where, value in x.blocks() or ():
         text = np.array2string(np.asarray(value), separator=", ", precision=4)
-        found.setdefault(tuple(where[axis] for axis in axes), " ".join(text.split()))
-    return found
+        out.setdefault(tuple(where[axis] for axis in axes), " ".join(text.split()))
+    return out

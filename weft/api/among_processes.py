@@ -12,14 +12,14 @@ from weft.sharding import Sharding
 
 
 def needs_program(array: Array, place: Any) -> bool:
-    """Whether an array has parts in other processes that this one is to get, or to give."""
+    """Whether parts of an array have to move between processes."""
     if client.group() is None or array.is_fully_addressable or place == array.sharding:
         return False
     return isinstance(place, Sharding) and set(place.device_list) == array.devices()
 
 
 def resharded(array: Array, place: Sharding) -> Array:
-    """The array in another sharding over the same devices, brought there by a program of all."""
+    """The array in another sharding over the same devices, moved by a program of all processes."""
     moved: Array = _identity(place)(array)
     return moved
 

@@ -112,7 +112,7 @@ def flat_function(
 
 
 def primal_of(value: Any) -> Any:
-    """The value of a leaf of the aux result, out of the box of the current trace."""
+    """The value of a leaf of the aux result, unboxed from the current trace."""
     trace = current_trace()
     if isinstance(value, Tracer) and value._trace is trace:
         return trace.unbox(value)[0]  # type: ignore[attr-defined]
@@ -236,7 +236,7 @@ def _differentiable(leaves: Sequence[Any]) -> list[bool]:
 
 @dataclasses.dataclass(eq=False)
 class LinearProgram:
-    """What a linear function is but for its residuals, which are the first inputs of `jaxpr`."""
+    """A linear function without its residuals, the first inputs of `jaxpr`."""
 
     jaxpr: Jaxpr
     in_tree: Any

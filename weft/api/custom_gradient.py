@@ -59,10 +59,10 @@ def custom_gradient(fun: Callable[P, tuple[R, Any]]) -> Callable[P, R]:
     def backward(residuals: Any, cotangent: Any) -> Any:
         values, kept = residuals
         (gradient,) = kept.held.replaced([kept.gradient], values)
-        found = gradient(cotangent)
-        if kept.count == 1 and not (isinstance(found, (tuple, list)) and len(found) == 1):
-            return (found,)
-        return found
+        out = gradient(cotangent)
+        if kept.count == 1 and not (isinstance(out, (tuple, list)) and len(out) == 1):
+            return (out,)
+        return out
 
     made = custom_vjp(like(fun, value))
     made.defvjp(forward, backward)

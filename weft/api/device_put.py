@@ -159,7 +159,7 @@ def _put_leaf(
 
 
 def _in_memory(leaf: Any, space: Space) -> Any:
-    """The sharding of a leaf in another kind of memory; None where it stays as it is."""
+    """The sharding of a leaf in another kind of memory; None if it stays."""
     if space is Space.Any or isinstance(leaf, Tracer):
         return None
     if type(leaf) is Array:

@@ -171,7 +171,7 @@ def numbers_of(argnums: Argnums, operation: str) -> tuple[int, ...]:
 
 
 def one_or_all(argnums: Argnums, found: tuple[Any, ...]) -> Any:
-    """What was found for the numbers in `argnums`: a tuple, unless it is one number."""
+    """The values for the numbers in `argnums`: a tuple, unless it is one number."""
     return found[0] if isinstance(argnums, (int, np.integer)) else found
 
 

@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 
 def _entries(value: Any, what: str, kinds: Any, noun: str) -> tuple[Any, ...]:
-    """What an argument holds: nothing for None, one value or several of some kinds."""
+    """The argument as a tuple: nothing for None, one value or several of some kinds."""
     if value is None:
         return ()
-    found = (value,) if isinstance(value, kinds) else tuple(value)
-    for item in found:
+    out = (value,) if isinstance(value, kinds) else tuple(value)
+    for item in out:
         if isinstance(item, bool) or not isinstance(item, kinds):
             raise WeftTypeError(f"jit takes {noun} in {what}, not {item!r}")
-    return found
+    return out
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:

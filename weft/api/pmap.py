@@ -141,7 +141,7 @@ class _Mapped:
     def placed(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with their slices on the devices that compute with them."""
+        """The arguments with their slices on the devices that use them."""
         leaves, structure, dims, mesh = self._prepare(args, kwargs)
         donated = self._donated(args)
         found = [
@@ -196,7 +196,7 @@ class _Mapped:
         return PartitionSpec() if dim is None else PartitionSpec(*[None] * dim, self.axis)
 
     def _mesh(self, size: int, args: Any, kwargs: Any, dims: Sequence[int | None]) -> AnyMesh:
-        """A mesh with one device for each slice; where it is simulated, it needs none."""
+        """A mesh with one device for each slice; a simulated one needs no devices."""
         if size > 0:
             simulated = AbstractMesh((size,), (self.axis,))
             if is_simulated(simulated):
@@ -314,14 +314,14 @@ class _Mapped:
 
 def _length(axis_size: Any) -> int:
     try:
-        found = operator.index(axis_size)
+        out = operator.index(axis_size)
     except TypeError:
-        found = 0
-    if found < 1 or isinstance(axis_size, bool):
+        out = 0
+    if out < 1 or isinstance(axis_size, bool):
         message = "pmap takes a whole number from 1 up as axis_size"
         fix = Fix("axis_size", "leave axis_size out where an argument is mapped")
         raise invalid_type(message, "pmap", "axis_size", axis_size, "the number of slices", fix=fix)
-    return found
+    return out
 
 
 def _numbers(value: Any, what: str) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ def _wholes(outs: Sequence[Any], out_axes: Any, out_tree: Any, name: str) -> dic
 
 
 class _MappedResults:
-    """What a mapped function returns for one element, and how it is put together for all."""
+    """The results of a mapped function for one element, and how they are stacked."""
 
     out_tree: Any
     made: set[int]
@@ -192,7 +192,7 @@ def vmap(
 
 
 def _call_for_element(fun: Callable[..., R], args: Any, kwargs: Any) -> R:
-    """The result of the function for one element; an error about an argument names it."""
+    """The result of the function for one element; errors name their argument."""
     try:
         return fun(*args, **kwargs)
     except WeftError as error:

@@ -32,9 +32,8 @@ class RealJaxImported(ImportError):
 
 
 class Overlay(types.ModuleType):
-    """A module that has its names from others, looked up on first use. A name is kept in the module
-    once it was found, so that the second access is that of any module, and so that a program may
-    put another object in its place."""
+    """A module that takes its names from others on first use. It keeps each name, so that the
+    second access is that of any module, and programs may replace the object."""
 
     __path__: list[str]
 

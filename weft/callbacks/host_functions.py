@@ -63,9 +63,9 @@ class HostFunction:
         return f"<{self.what}>"
 
     def __call__(self, arrays: Sequence[Stored], in_types: Types, out_types: Types) -> list[Stored]:
-        """Calls the function. Raises what it raises, and an error for a result that does not have
-        the promised structure, shapes and dtypes; under the setting `argument_rule="jax"` a
-        JaxRuntimeError for each of these, with the text of their traceback."""
+        """Calls the function. Raises what it raises, and an error for a result without the promised
+        structure, shapes and dtypes; under `argument_rule="jax"` a JaxRuntimeError for each, with
+        the text of their traceback."""
         if self.settings.argument_rule == "weft":
             return self.call(arrays, in_types, out_types)
         try:
@@ -131,11 +131,11 @@ class HostFunction:
             return stored(value)
         array = np.asarray(value)
         with np.errstate(over="ignore"):  # 1e300 in float32 is infinity, as everywhere.
-            made = np.ascontiguousarray(array, type.dtype).reshape(type.shape)
+            out = np.ascontiguousarray(array, type.dtype).reshape(type.shape)
         exact = type.dtype.kind not in "iu" or array.dtype == type.dtype
-        if not exact and not np.array_equal(made, array):
+        if not exact and not np.array_equal(out, array):
             raise self.bad_result(DTypeError, i, "holds numbers that do not fit", got, type)
-        return made
+        return out
 
     def bad_result(
         self, kind: Callable[..., WeftError], i: int, fault: str, got: Any, wanted: ArrayType
@@ -160,7 +160,7 @@ class HostFunction:
 
 
 def handed_over(values: Stored, type: ArrayType) -> Any:
-    """An operand as the user's function gets it: a NumPy array, or an array of random keys."""
+    """An operand for the user's function: a NumPy array, or an array of random keys."""
     return restored(values, type) if isinstance(type.dtype, KeyDType) else values
 
 
@@ -176,9 +176,9 @@ def exact_type(value: Any) -> ArrayType:
 
 
 def yields_to(got: ArrayType, wanted: ArrayType) -> bool:
-    """Whether a result of one type is accepted where another was promised. Python numbers are,
-    where nothing of them is lost; NumPy's 64-bit results, which a function often computes without
-    being asked to, where weft takes such arrays in the default width."""
+    """Whether a result of one type is accepted where another was promised: Python numbers without
+    loss, and NumPy's 64-bit results, which functions often compute unasked, where weft takes such
+    arrays in the default width."""
     if got.dtype == wanted.dtype:
         return True
     if dtypes.is_extended(wanted.dtype) or dtypes.is_extended(got.dtype):

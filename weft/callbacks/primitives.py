@@ -376,10 +376,10 @@ def run_once(
     operands: Sequence[Any],
     types: Sequence[Any],
 ) -> list[Any]:
-    """Emits an operation that has to run once on the first device, or on every device in a manual
-    computation. `emit` returns it and its results, given operands and the types of results. Where
-    some axes of its mesh are automatic, a region in which none is has to be made: XLA has no other
-    way to run an operation with side effects on several devices."""
+    """Emits an operation that runs once on the first device, or on every device in a manual
+    computation. `emit` returns it and its results, given operands and result types. If some mesh
+    axes are automatic, a fully manual region is made: XLA cannot otherwise run side effects on
+    several devices."""
     manual = context.module.manual
     rest = []
     if manual is not None:

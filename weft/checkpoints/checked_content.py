@@ -31,7 +31,7 @@ _LONGEST = 1 << 62
 def checked_content(
     content: Any, path: pathlib.Path
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The structure and the records of a checkpoint. Raises CheckpointError if they are none."""
+    """The structure and the records of a checkpoint. Raises CheckpointError for invalid ones."""
     try:
         fields = Fields(content, "what was saved")
         structure, records = fields.take("structure"), fields.array("leaves")
@@ -80,7 +80,7 @@ def _check_node(node: Any, leaves: list[int]) -> None:
 
 
 def _name(key: Any, kind: str) -> Any:
-    """A key as something that can be compared."""
+    """A comparable form of a key."""
     if kind == "dict":
         found = key_from_data(key, "the structure")
         return type(found), found
@@ -128,8 +128,8 @@ def check_chunks(
     record: Mapping[str, Any], shape: Sequence[int], itemsize: int, path: pathlib.Path
 ) -> None:
     """Raises CheckpointError for chunks that do not make up an array of a shape. Each has the size
-    of a whole chunk. So an array has no more bytes than its files have, and memory for it is asked
-    for after their sizes were looked at."""
+    of a whole chunk, so an array has no more bytes than its files, whose sizes were checked before
+    memory is allocated."""
     chunk, chunks = record["chunk"], record["chunks"]
     counts = [-(-length // size) for length, size in zip(shape, chunk, strict=False) if size]
     size = prod(chunk) * itemsize + CRC_BYTES

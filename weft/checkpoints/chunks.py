@@ -56,7 +56,7 @@ def tensorstore(operation: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Writing:
-    """A write that is going on; `keys` are the chunks that it writes."""
+    """A write in progress; `keys` are its chunks."""
 
     future: Any
     keys: tuple[str, ...]
@@ -147,7 +147,7 @@ class LeafStore:
         return self.keys((0,) * len(self.shape), self.shape)
 
     def aligned(self, start: Sequence[int], shape: Sequence[int]) -> bool:
-        """Whether a block begins and ends where chunks do."""
+        """Whether a block begins and ends at boundaries of chunks."""
         return all(
             first % size == 0 and ((first + length) % size == 0 or first + length == whole)
             for first, length, size, whole in zip(start, shape, self.chunk, self.shape, strict=True)

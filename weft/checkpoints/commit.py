@@ -31,7 +31,7 @@ def step_path(directory: pathlib.Path, step: int) -> pathlib.Path:
 
 
 def step_numbers(directory: pathlib.Path) -> list[int]:
-    """The steps that a directory has checkpoints of, in order."""
+    """The steps of the checkpoints in a directory, in order."""
     try:
         names = os.listdir(directory)
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def step_numbers(directory: pathlib.Path) -> list[int]:
 def damaged(
     message: str, path: pathlib.Path, got: str, wanted: str | None = None
 ) -> CheckpointError:
-    """The error for a checkpoint that cannot be read as it was written."""
+    """The error for a checkpoint that differs from what was written."""
     text = "copy the checkpoint again from where it is whole, or restore another one"
     others = [n for n in step_numbers(path.parent) if step_path(path.parent, n) != path]
     if others and _STEP.fullmatch(path.name):
@@ -59,7 +59,7 @@ def described_error(error: Exception) -> str:
 
 
 def digest_of(content: Any) -> str:
-    """A text that is equal for equal contents."""
+    """A digest: equal for equal contents."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -154,7 +154,7 @@ def _place_of(template: Any) -> Any:
 
 
 def _restored_type(saved: ArrayType, template: Any, name: str, operation: str) -> ArrayType:
-    """The type to restore. Raises ShapeError or DTypeError where the template has another one."""
+    """The type to restore. Raises ShapeError or DTypeError if the template has another one."""
     got = f"{template.dtype} of shape {template.shape} in `like`"
     wanted = f"{saved}, as it was saved"
     if tuple(template.shape) != saved.shape:
@@ -220,7 +220,7 @@ def _begin(leaf: _Wanted) -> _Finish:
 
 
 def _begin_parts(leaf: _Wanted, store: LeafStore) -> _Finish:
-    """Begins to read the blocks of an array that devices of this process have."""
+    """Starts reading the blocks of an array on this process's devices."""
     parts = parts_of(leaf.place, leaf.type)
     block_type = physical_type(parts.block_type)
     rows = block_type.ndim - leaf.type.ndim
@@ -250,8 +250,8 @@ def _begin_blocks(
     # Where several blocks lie in one chunk, it is read once and kept until they have it.
     kept = 0 if all(store.aligned(start, shape) for start in starts) else _ALL
     store.open(cache_bytes=kept)
-    found: list[_Read] = []
+    out: list[_Read] = []
     for start in starts:
         memory = client.backend().host_memory(shape, store.dtype)
-        found.append((memory.nbytes, memory, [store.read(start, memory)]))
-    return found
+        out.append((memory.nbytes, memory, [store.read(start, memory)]))
+    return out

@@ -46,7 +46,7 @@ class Block:
 
 @dataclasses.dataclass(frozen=True)
 class SavedLeaf:
-    """The record of a leaf, and the blocks of it that this process writes."""
+    """The record of a leaf, and this process's blocks of it."""
 
     record: dict[str, Any]
     blocks: tuple[Block, ...] = ()
@@ -54,7 +54,7 @@ class SavedLeaf:
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """A tree as it was at one moment."""
+    """A tree at one moment."""
 
     structure: dict[str, Any]
     leaves: list[SavedLeaf]
@@ -165,7 +165,7 @@ def _cut(length: int, parts: int, whole: bool) -> int:
 
 
 def _number_to_data(value: Any) -> dict[str, Any] | None:
-    """A number or string of Python's as data, exactly; None for anything else."""
+    """A Python number or string as exact data; None for anything else."""
     kind = type(value)
     if kind is bool or kind is str:
         return {"kind": kind.__name__, "value": value}

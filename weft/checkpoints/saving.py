@@ -102,9 +102,9 @@ def write(
     operation: str,
     clean: Callable[[], None] = lambda: None,
 ) -> None:
-    """Writes a checkpoint together with the other processes; returns when all of it is there.
-    `token` is the program's. Process 0 calls `clean` first. Raises CheckpointError where this
-    process or another one cannot write."""
+    """Writes a checkpoint together with the other processes; returns when it is complete. `token`
+    is the program's. Process 0 calls `clean` first. Raises CheckpointError if any process cannot
+    write."""
     partial = target.with_name(target.name + PARTIAL)
     first = client.process_index() == 0
     failure: CheckpointError | None = None
@@ -168,7 +168,7 @@ def program_token() -> str:
 
 @contextlib.contextmanager
 def _new_directory(partial: pathlib.Path, token: str) -> Any:
-    """Makes the directory, and holds its lock."""
+    """Makes the directory, and locks it."""
     if not remove_left(partial):
         raise _in_use(partial)
     partial.parent.mkdir(parents=True, exist_ok=True)
@@ -191,7 +191,7 @@ def _in_use(partial: pathlib.Path) -> FileExistsError:
 
 
 def _lock(number: int) -> bool:
-    """Takes the lock of an open directory, if no one has it; file systems may have no locks."""
+    """Locks an open directory unless it is locked; some file systems have no locks."""
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -220,7 +220,7 @@ def remove_left(path: pathlib.Path) -> bool:
 
 
 class _Part:
-    """What this process writes of a checkpoint."""
+    """This process's part of a checkpoint."""
 
     def __init__(self, partial: pathlib.Path, taken: Snapshot, token: str, operation: str) -> None:
         self.partial, self.taken, self.operation = partial, taken, operation
@@ -228,7 +228,7 @@ class _Part:
         self.chunks: dict[str, dict[str, Any]] = {}
 
     def _has_directory(self) -> bool:
-        """Whether process 0 has made the directory: it may be another program's."""
+        """Whether process 0 of this program has made the directory."""
         try:
             return (self.partial / _TOKEN).read_text() == self.token
         except OSError:
@@ -282,7 +282,7 @@ def _store_of(partial: pathlib.Path, leaf: SavedLeaf, operation: str) -> LeafSto
 
 
 def _type_only(record: dict[str, Any]) -> dict[str, Any]:
-    """What is the same of a leaf in all processes: a number may be another one in each."""
+    """The part of a leaf's record that all processes share: numbers may differ."""
     return {name: value for name, value in record.items() if name != "value"}
 
 
@@ -327,7 +327,7 @@ def _commit(partial: pathlib.Path, target: pathlib.Path, taken: Snapshot, operat
 def _part_of(
     number: int, target: pathlib.Path, partial: pathlib.Path, taken: Snapshot, operation: str
 ) -> dict[str, Any]:
-    """What a process wrote. Raises where it failed, or saves another tree."""
+    """The part of another process. Raises an error if it failed or saves another tree."""
     file = partial / _PARTS / f"{number}.json"
     if not file.exists():
         raise FileNotFoundError(

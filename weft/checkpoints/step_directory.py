@@ -143,7 +143,7 @@ class Checkpoints:
                 remove_left(path)
 
     def _remove_old(self, newest: int) -> None:
-        """Removes checkpoints of steps that are not kept; the newest stays, whatever its step."""
+        """Removes the checkpoints of old steps; always keeps the newest."""
         steps = self.steps()
         last = steps if self.keep is None else steps[-self.keep :]
         for step in steps:
@@ -200,6 +200,6 @@ def _empty_error(directory: pathlib.Path, operation: str) -> CheckpointError:
 
 
 def _report(errors: list[Exception]) -> None:
-    """Says that a checkpoint was not written, where no call is left that would raise it."""
+    """Prints that a checkpoint was not written, when no later call can raise the error."""
     for error in errors:
         print(f"weft: {error}", file=sys.stderr)

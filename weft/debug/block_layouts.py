@@ -83,7 +83,7 @@ class BlockLayout:
 
     @property
     def split_two(self) -> TableView:
-        """The last two dimensions that are split; the last ones where fewer are."""
+        """The last two split dimensions, or the last two."""
         if self.ndim < 3:
             return self.last_two
         split = [dimension for dimension, count in enumerate(self.counts) if count > 1]
@@ -136,7 +136,7 @@ def layout_over(mesh: AnyMesh, axes: Sequence[str]) -> BlockLayout:
 
 
 def shown(count: int, most: int) -> list[int | None]:
-    """The numbers below `count`; where they are too many, the first and the last, and None."""
+    """The numbers below `count`; of too many the first and the last, and None."""
     if count <= most:
         return list(range(count))
     first, last = most // 2, (most - 1) // 2

@@ -192,7 +192,7 @@ class _Picture:
         return "⋮" if row is None else self._layout.range(self._view.rows, row)
 
     def table(self, block: Block) -> list[str]:
-        """The lines of the table for one block of the dimensions that are not in view."""
+        """The lines of the table for one block of the hidden dimensions."""
         space = " " * self._margin
         lines = []
         if self._view.columns is not None:

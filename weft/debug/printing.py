@@ -303,7 +303,7 @@ def calling_frame() -> FrameType | None:
 
 
 def can_be_shown(value: Any) -> bool:
-    """Whether a local variable is a tree of arrays and numbers that are still of use."""
+    """Whether a local variable is a tree of live arrays and numbers."""
     leaves = tree.leaves(value)
     for leaf in leaves:
         try:

@@ -29,7 +29,7 @@ ANYWHERE: Any = object()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mismatch:
-    """An argument that an executable does not take; `error` is the class to raise."""
+    """An argument that an executable refuses; `error` is the class to raise."""
 
     path: str
     what: str
@@ -135,7 +135,7 @@ def mismatch_error(name: str, found: Sequence[Mismatch]) -> WeftError:
 
 
 def warn_of_copies(name: str, found: Sequence[Mismatch]) -> None:
-    """Warns, at the user's line, of arguments that are copied into another layout at each call."""
+    """Warns, at the user's line, of arguments that each call copies into another layout."""
     listed = "\n".join(f"  {x.path}: {x.got}, and not {x.wanted}" for x in found)
     text = f"compiled {name}: arguments are copied into another layout at each call:\n{listed}"
     sources.warn(text)
@@ -179,7 +179,7 @@ def _argument(function: Any, path: Any, positions: Sequence[int]) -> str:
 
 
 def static_mismatch(name: str, argument: str, got: Any, wanted: Any) -> WeftValueError:
-    """The error for a static argument with another value than at compilation."""
+    """The error for a static argument that differs from the one at compilation."""
     return WeftValueError(
         f"compiled {name}: the static argument {argument} does not match what it was compiled for",
         operation=name,

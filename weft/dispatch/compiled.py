@@ -221,8 +221,8 @@ class Compiled(KnownCalls, Stage):
     @property
     def input_shardings(self) -> Any:
         """The shardings of the arguments: a pair of the positional ones and those by name, as a
-        tree. An argument that the function does not read may lie anywhere: its sharding is the one
-        that it had at compilation."""
+        tree. An argument that the function does not read has its sharding at compilation, and may
+        have any."""
         return self._tree.unflatten(self._argument_shardings())
 
     def _argument_shardings(self) -> list[Sharding]:
@@ -312,10 +312,8 @@ def _kind(value: Any) -> Any:
 
 
 def as_user_sharding(place: Any) -> Sharding:
-    """A device or a sharding as a sharding; None is the default device."""
-    if isinstance(place, Sharding):
-        return place
-    return SingleDeviceSharding(device_for(place))
+    """A device or a sharding as a sharding; None means the default device."""
+    return place if isinstance(place, Sharding) else SingleDeviceSharding(device_for(place))
 
 
 def format_of(sharding: Sharding, layout: Layout | None, array: Array) -> Format:

@@ -36,7 +36,7 @@ Within = tuple[str, ...]
 
 
 class LookingTrace(EvalTrace):
-    """The bottom trace where all of weft is loaded: it checks results while a setting asks it."""
+    """The bottom trace, which checks results while a setting asks for it."""
 
     __slots__ = ()
 
@@ -112,7 +112,7 @@ ACTS = "it holds an io_callback, so it is not evaluated again and no operation c
 
 
 def _acts(effects: frozenset[Any]) -> bool:
-    """Whether evaluating again would act on the world outside a second time."""
+    """Whether a second evaluation would repeat an effect on the world outside."""
     return IO in effects or ORDERED_IO in effects
 
 

@@ -29,9 +29,8 @@ _EMPTY = "it has no elements, and so no memory"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DonatedArgument:
-    """A donated array: `reused_for` names the result that lies in its memory, or is None, and
-    `reason` says why. `leaf` is its index among the leaves of the arguments; `taken` says whether a
-    call deletes it."""
+    """A donated array: `reused_for` names the result in its memory, or is None, and `reason` says
+    why. `leaf` is its index among the leaves; `taken` says whether a call deletes it."""
 
     path: str
     leaf: int
@@ -91,8 +90,8 @@ def donation_of(
     looked_at: bool,
 ) -> Donation:
     """The donation of an executable. By leaf: its name in messages, its type, whether it is
-    donated, and its index among the inputs of the executable (None: it is not passed). `results`
-    has the names of the results."""
+    donated, and its index among the inputs (None: dropped). `results` has the names of the
+    results."""
     if not any(donated):
         return Donation(())
     aliases = {} if looked_at else program.executable.input_aliases()

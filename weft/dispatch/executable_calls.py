@@ -33,15 +33,15 @@ class DonatedLeaves:
     types: Sequence[ArrayType]
 
     def ready(self, leaves: Sequence[Any], consts: Sequence[Array]) -> list[Any]:
-        """The leaves, the donated ones as arrays that nothing else in the call refers to."""
-        found = list(leaves)
+        """The leaves, with donated ones as arrays that nothing else in the call refers to."""
+        out = list(leaves)
         for i in self.taken:
-            x = found[i]
+            x = out[i]
             # The others are what `donatable` returns as they are: a call for each would cost more.
             if type(x) is not Array or not x.type.shape:
-                found[i] = donatable(x, self.types[i])
-        self.check_given_once(found, consts)
-        return found
+                out[i] = donatable(x, self.types[i])
+        self.check_given_once(out, consts)
+        return out
 
     def note(self, leaves: Sequence[Any]) -> None:
         """Records the user's line on the donated arrays, and deletes the discarded ones."""
@@ -52,7 +52,7 @@ class DonatedLeaves:
             leaves[i].delete()
 
     def check_given_once(self, leaves: Sequence[Any], consts: Sequence[Array]) -> None:
-        """Raises WeftValueError for a donated array that is among the leaves or constants twice."""
+        """Raises WeftValueError for a donated array that occurs twice in the call."""
         buffers = [id(x._buffer) for x in [*leaves, *consts] if type(x) is Array]
         if len(set(buffers)) == len(buffers):
             return
@@ -79,10 +79,10 @@ class DonatedLeaves:
 
 
 class CompiledCall:
-    """An executable with its calling convention. `run(leaves)` calls it with arrays, or with values
-    that become arrays. `kept` has the indices of the leaves that it reads, None if it reads all and
-    nothing else. `settled` says that the leaves have the shardings that it takes. `run` refers to
-    no CompiledCall, so that one that is dropped frees its constants at once."""
+    """An executable with its calling convention. `run(leaves)` calls it with arrays or values that
+    become arrays. `kept` has the indices of the leaves that it reads, None if it reads all and
+    nothing else. `settled`: the leaves have its shardings. `run` refers to no CompiledCall, so that
+    a dropped one frees its constants at once."""
 
     __slots__ = ("consts", "donated", "forms", "in_types", "kept", "program", "run", "start")
 
@@ -115,9 +115,9 @@ class CompiledCall:
 
     def running_by(self, run: Callable[[Sequence[Any]], Any]) -> CompiledCall:
         """The same executable, called by another function of the leaves."""
-        found = copy.copy(self)
-        found.run, found.start = run, None
-        return found
+        out = copy.copy(self)
+        out.run, out.start = run, None
+        return out
 
 
 def _on_leaves(

@@ -75,7 +75,7 @@ class JitShardings:
 
     @property
     def said(self) -> bool:
-        """Whether one of the two was given."""
+        """Whether `in_shardings` or `out_shardings` was given."""
         return self.arguments is not None or self.results is not None
 
     def argument_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
@@ -86,7 +86,7 @@ class JitShardings:
         return tuple((unless_simulated(place), layout) for place, layout in given)
 
     def _given_formats(self, name: str, static: Any, in_tree: Any) -> Formats:
-        """Shardings and layouts that were given for the leaves of the arguments."""
+        """The given shardings and layouts of the leaves of the arguments."""
         if self.arguments is None:
             return ((None, None),) * in_tree.num_leaves
         args_tree, kwargs_tree = in_tree.children()
@@ -98,13 +98,13 @@ class JitShardings:
         return (*formats, *[(None, None)] * kwargs_tree.num_leaves)
 
     def result_formats(self, name: str, out_tree: Any) -> Formats:
-        """Shardings and layouts that were given for the leaves of the results."""
+        """The given shardings and layouts of the leaves of the results."""
         if self.results is None:
             return ((None, None),) * out_tree.num_leaves
         return by_leaf(f"jit of {name}: out_shardings", self.results, out_tree)
 
     def pinned(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
-        """The shardings that an executable must give its results; None: the compiler chooses."""
+        """The required shardings of the results; None: the compiler chooses."""
         if self.results is None:
             return None
         places = [unless_simulated(place) for place, _ in self.result_formats(name, out_tree)]
@@ -179,7 +179,7 @@ def constrained(
     operation: str, values: Sequence[Any], formats: Formats, names: Sequence[str], called: bool
 ) -> list[Any]:
     """Traced values with constraints for the shardings and layouts that were given for them."""
-    found = []
+    out = []
     for value, (place, layout), name in zip(values, formats, names, strict=True):
         how = place
         if place is not None and not isinstance(place, Sharding):
@@ -189,14 +189,14 @@ def constrained(
             layout.check_rank(operation, name, type_of(value).shape)
             if not called:
                 value = constrain_layout(value, layout, operation, name)
-        found.append(value)
-    return found
+        out.append(value)
+    return out
 
 
 def placed_around(
     call: CompiledCall, arrays: Sequence[Array], formats: Formats, results: Formats
 ) -> CompiledCall:
-    """The call with arguments moved to their formats before it, and results after it."""
+    """The call, with arguments moved to their formats before it and results after it."""
     donated = () if call.donated is None else call.donated.taken
     before = [
         None if layout is None else taking(array, place, layout, i in donated)
@@ -213,14 +213,14 @@ def is_said(format: tuple[Any, Any]) -> bool:
 
 
 def argument_layouts(call: CompiledCall, arrays: Sequence[Array]) -> list[Layout | None]:
-    """The layouts in which a call takes the leaves of the arguments; None for those it does not."""
+    """The layouts in which a call takes its leaves; None for dropped leaves."""
     count = len(call.consts)
     kept = range(len(arrays)) if call.kept is None else call.kept
     taken = (call.program.in_layouts or (None,) * (count + len(kept)))[count:]
-    found: list[Layout | None] = [None] * len(arrays)
+    out: list[Layout | None] = [None] * len(arrays)
     for i, layout in zip(kept, taken, strict=True):
-        found[i] = layout or Layout(range(arrays[i].ndim))
-    return found
+        out[i] = layout or Layout(range(arrays[i].ndim))
+    return out
 
 
 def check_arguments(
@@ -287,9 +287,9 @@ def lies_at(array: Array, place: Any) -> bool:
 
 
 def placed_alike(array: Array, place: Any, layout: Any, settled_layout: bool = True) -> Array:
-    """An array without values, of the type of another, committed to `place` and in `layout`; None
-    for what stays as it is. `Layout.AUTO` becomes the layout of a committed array, unless
-    `settled_layout=False`: only the sharding was chosen."""
+    """An array without values of the same type, committed to `place` and in `layout`, each None if
+    it stays. `Layout.AUTO` becomes the layout of a committed array, unless `settled_layout=False`:
+    only the sharding was chosen."""
     where = array._shown_place()
     if place is not None and not lies_at(array, place):
         where = close_open_dimensions(place, array) if isinstance(place, Sharding) else place
@@ -325,7 +325,8 @@ def taking(
 
 
 def leaving(place: Any) -> Callable[[Any], Any] | None:
-    """A function that moves a result to a device; None for a sharding: the executable pins it."""
+    """A function that moves a result to a device; None for a sharding, which the executable
+    pins."""
     if place is None or isinstance(place, Sharding):
         return None
     return lambda array: to_place(array, place)

@@ -91,7 +91,7 @@ _trace = current_variable.get
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """The options of `jit`; arguments are given by argnum and by name, as far as both are known."""
+    """The options of `jit`; arguments are given by argnum and by name, if both are known."""
 
     static_argnums: tuple[int, ...] = ()
     static_argnames: tuple[str, ...] = ()
@@ -116,12 +116,10 @@ _MOST_SIGNATURES = 16_384
 
 
 def _signature(value: Any) -> Any:
-    """The key, in the cache of executables, of a leaf that is not an array."""
+    """The key of a leaf that is not an array in the cache of executables."""
     if isinstance(value, Tracer):
         raise leaked(value)
-    if type(value) is Ref:
-        return value.signature
-    return type_of(user_value(value))
+    return value.signature if type(value) is Ref else type_of(user_value(value))
 
 
 def _warn_on_lost_digits(
@@ -143,9 +141,9 @@ class _Signature:
         if instance is None:
             raise AttributeError("__signature__")
         # Kept, since `inspect` asks twice for each: a nest of n would be asked 2**n times.
-        found = inspect.signature(instance.__wrapped__)
-        vars(instance)["__signature__"] = found
-        return found
+        out = inspect.signature(instance.__wrapped__)
+        vars(instance)["__signature__"] = out
+        return out
 
 
 class Jitted(KnownCalls, Generic[P, R_co]):
@@ -258,7 +256,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     forget_programs = clear_cache
 
     def _make_room(self) -> None:
-        """Drops all traces and executables if they are too many, as `BoundedCache` does."""
+        """Drops all traces and executables if there are too many, as `BoundedCache` does."""
         if max(len(self._calls), len(self._traces)) >= _MOST_SIGNATURES:
             self.forget_calls()
             self._calls.clear()
@@ -298,11 +296,11 @@ class Jitted(KnownCalls, Generic[P, R_co]):
 
     @property
     def _shares_calls(self) -> bool:
-        """Whether another `jit` of this function object makes the same of a call."""
+        """Whether another `jit` of this function object has the same calls."""
         return self._shardings is NO_SHARDINGS and self._options.max_traces is None
 
     def _adopt(self, key: Any) -> CompiledCall | None:
-        """The call that another `jit` of this function object has compiled, if one has."""
+        """The call that another `jit` of this function object has compiled, or None."""
         if not self._shares_calls:
             return None
         call: CompiledCall | None = traces_of(self._function).calls.get((self._options, key))
@@ -313,12 +311,12 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return call
 
     def _learn(self, args: Any, kwargs: Any, leaves: Sequence[Any], call: CompiledCall) -> None:
-        """Makes the base class know a call."""
+        """Makes the base class remember a call."""
         options = self._options
         learn(self, args, kwargs, (*options.static_argnums, *options.static_argnames), leaves, call)
 
     def _bind(self, static: Any, leaves: list[Any], in_tree: Any) -> Any:
-        """Binds the primitive, under whatever transformation is active."""
+        """Binds the primitive under the current transformation."""
         try:
             leaves = [(x if type(x) is Ref else user_value(x)) for x in leaves]
             in_types = [value_type(x) for x in leaves]
@@ -394,7 +392,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     def _known(
         self, static: Any, in_types: list[ArrayType], in_tree: Any
     ) -> tuple[Any, TracedBody | None]:
-        """The key of a trace, and the trace where there is one."""
+        """The key of a trace, and the trace or None."""
         places = self._shardings.traced_formats(self._name, static, in_tree, in_types)
         context = (axis_environment(), in_force(), places)
         key = (static, in_tree, _settings(), context, *in_types)

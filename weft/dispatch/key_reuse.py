@@ -64,7 +64,7 @@ def _new(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 
 
 def _words(keys: np.ndarray[Any, Any], row: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The numbers of the words of keys: pairs of the key's number and the index of the word."""
+    """Numbers the words of keys by pairs of the key's number and the word's index."""
     n = prod(row)
     table = np.empty((*keys.shape, n), dtype=[("key", np.int64), ("word", np.int32)])
     table["key"] = keys[..., None]
@@ -159,7 +159,7 @@ class Reader:
         ]
 
     def use(self, keys: Numbers, operation: str, source: Any) -> None:
-        """Marks keys as used. Raises KeyReuseError for one that is marked already."""
+        """Marks keys as used. Raises KeyReuseError for a used one."""
         if keys is None or sources.in_backward_pass(source):
             return  # A backward pass computes again what was computed before.
         where = sources.describe(source)
@@ -294,9 +294,9 @@ def _numbers_of(value: Any) -> Numbers:
         return found[1]
     if not _is_key(value.type):
         return None
-    made = _new(value.type.shape)
-    _remember(value, made)
-    return made
+    out = _new(value.type.shape)
+    _remember(value, out)
+    return out
 
 
 def _remember(value: Array, numbers: np.ndarray[Any, Any]) -> None:

@@ -53,7 +53,7 @@ _BY_BITS = frozenset({float, complex})
 
 
 def _static_key(value: Any) -> Any:
-    """The key of a static argument; None if it is none that `PythonCalls` knows."""
+    """The key of a static argument; None if `PythonCalls` cannot know it."""
     cls: Any = type(value)
     if cls in _BY_BITS:
         return exact_key(value)
@@ -117,7 +117,7 @@ class PythonCalls:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class PythonRun:
-    """What a known call runs where it ends in no executable: a function of its leaves."""
+    """The function of its leaves that a known call without an executable runs."""
 
     in_types: Sequence[ArrayType]
     run: Callable[[Sequence[Any]], Any]
@@ -155,7 +155,7 @@ def learn(
 
 
 class _NoPatternError(Exception):
-    """The arguments have something that a pattern does not describe."""
+    """The arguments have no pattern."""
 
 
 def pattern_of(

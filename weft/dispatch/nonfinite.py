@@ -23,7 +23,7 @@ class Watch(NamedTuple):
     infs: bool
 
     def finds(self, value: Any) -> bool:
-        """Whether a value holds a NaN or an infinity that is searched for."""
+        """Whether a value holds a NaN or an infinity that this test looks for."""
         if type_of(value).dtype not in _LOOKED_AT:
             return False
         numbers = np.asarray(value)
@@ -47,9 +47,8 @@ def nonfinite_error(
     names: Sequence[str] = (),
     note: str = "",
 ) -> NonFiniteError:
-    """The error for an application that runs on the current line. `within` has the loops, branches
-    and jitted functions around it, the innermost first; `names` has the user's names of its
-    operands."""
+    """The error for an application on the current line. `within` has the loops, branches and jitted
+    functions around it, innermost first; `names` has the user's names of its operands."""
     place, value = next((i, x) for i, x in enumerate(outs) if watch.finds(x))
     numbers = np.asarray(value)
     is_nan = watch.nans and bool(np.isnan(numbers).any())
@@ -84,7 +83,7 @@ def nonfinite_error(
 
 
 def _result_text(which: str, value: Any, numbers: Any, marks: Any, what: str) -> str:
-    """Says which result holds it, in how many elements, and where first."""
+    """Names the result at fault, with the number of elements and the first."""
     of = type_of(value)
     if not of.shape:
         return f"{which}, {of}, is {numbers}"

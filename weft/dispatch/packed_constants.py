@@ -94,7 +94,7 @@ def _cut_out(jaxpr: Jaxpr, groups: Sequence[Sequence[int]]) -> Jaxpr:
 
 
 def _part(whole: Var, start: int, stop: int, const: Var) -> list[Equation]:
-    """The equations that cut a constant out of a packed array."""
+    """The equations that slice a constant out of a packed array."""
     params = {"start_indices": (start,), "limit_indices": (stop,), "strides": (1,)}
     if const.type.ndim == 1:
         return [Equation(slice_p, [whole], params, [const])]

@@ -39,10 +39,9 @@ class Ready:
 
 
 class Specialization:
-    """A traced function for arguments with the shardings and layouts of these arrays. Inputs that
-    its jaxpr does not read are left out, unless the function keeps them: `reads` says which of the
-    traced jaxpr's are there, and `inputs` has, for each leaf of the arguments, its index among
-    those of the specialization's jaxpr, or None."""
+    """A traced function for arguments with certain shardings and layouts. Inputs that its jaxpr
+    does not read are dropped, unless the function keeps them: `reads` marks the remaining ones, and
+    `inputs` maps each leaf of the arguments to its index among them, or None."""
 
     def __init__(
         self, function: Any, traced: TracedBody, in_tree: Any, arguments: Sequence[Array]
@@ -110,7 +109,7 @@ class Specialization:
         )
 
     def with_bodies(self, platform: str) -> Jaxpr:
-        """The jaxpr for the compiler: repeated bodies are calls, where modules have calls."""
+        """The jaxpr for the compiler: repeated bodies are calls, if modules have calls."""
         count = len(self.place) if type(self.place) is tuple else 1
         layouts = (self.formats["in_layouts"], self.formats["out_layouts"])
         called = bodies_are_called(platform, count, layouts)

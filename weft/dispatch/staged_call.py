@@ -35,9 +35,9 @@ class ArgInfo(Typed):
 
 
 class StagedCall:
-    """A traced `Jitted` function and the arguments that it was traced for. `in_tree` has None if
-    `static` has an argument, `user_tree` leaves those arguments out, and `positions` has the
-    argnums of the positional ones that are left. `arguments` are arrays without values."""
+    """A traced `Jitted` function and its arguments. In `in_tree` a `static` argument is None,
+    `user_tree` omits it, and `positions` has the argnums of the remaining positional ones.
+    `arguments` are arrays without values."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class StagedCall:
 
 
 def with_layout(place: Any, layout: Any) -> Any:
-    """A result's sharding or format with the layout in `out_shardings` (None: none was given)."""
+    """A result's sharding or format with the layout of `out_shardings` (None without one)."""
     if layout is None or place is None:
         return place
     sharding = place.sharding if isinstance(place, Format) else place

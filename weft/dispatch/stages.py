@@ -77,7 +77,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
 
 
 def stand_in(leaf: Any, of: ArrayType, function: Any, path: Any) -> Array:
-    """An array without values that has the type, sharding and layout of an argument."""
+    """An array without values with the type, sharding and layout of an argument."""
     if type(leaf) is Array:
         return array_at(None, of, leaf._shown_place(), leaf._layout())
     format = None if isinstance(leaf, Tracer) else getattr(leaf, "sharding", None)

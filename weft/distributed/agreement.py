@@ -34,7 +34,7 @@ Answer = tuple[int, dict[str, Any]]
 
 @dataclasses.dataclass(frozen=True)
 class _Wait:
-    """What a process has announced and waits for."""
+    """An announcement of a process that waits for others."""
 
     number: int
     announcement: Announcement
@@ -47,7 +47,7 @@ class _Wait:
 
     @property
     def name(self) -> str:
-        """What was announced, for a message to people."""
+        """The name of the announcement in messages."""
         return f"{self.announcement['name']} ({self.announcement['where']})"
 
     def answer(self, objection: str | None = None) -> Answer:
@@ -102,7 +102,7 @@ class Agreement:
         return [wait.answer(hopeless[frozenset(wait.key[1])]) for wait in told]
 
     def unmet(self) -> Iterator[Unmet]:
-        """What some processes have announced and others have not."""
+        """The announcements of some processes that others have not made."""
         by_key: dict[Key, list[_Wait]] = {}
         for wait in self.waits:
             by_key.setdefault(wait.key, []).append(wait)
@@ -112,7 +112,7 @@ class Agreement:
             yield Unmet(waits[0].name, here, missing, min(wait.since for wait in waits))
 
     def _come_to(self, key: Key) -> set[int]:
-        """Who has announced this."""
+        """The processes that have announced this."""
         waiting = {wait.number for wait in self.waits if wait.key == key}
         return waiting | self.said.get(key, set())
 
@@ -133,7 +133,7 @@ class Agreement:
 
 
 def _hint(one: Announcement, other: Announcement) -> str:
-    """What makes things of one name differ, mostly."""
+    """The usual reason for different announcements of one name."""
     if one["name"] != other["name"]:
         return ""
     if one["once"]:

@@ -96,7 +96,7 @@ class Coordinator:
         self.starter_came = False
 
     async def serve(self, listening: socket.socket) -> None:
-        """Serves until all processes have left, failed, or not come in time."""
+        """Serves until all processes have left, or have failed, or are missing at the timeout."""
         server = await asyncio.start_server(self.welcome, sock=listening, limit=LIMIT)
         async with server:
             deadline = asyncio.create_task(self._deadline())
@@ -171,7 +171,7 @@ class Coordinator:
         )
 
     def _refuse(self, objection: str) -> None:
-        """Ends the meeting, unless all have met or it has ended before."""
+        """Ends the meeting unless all have met or it has ended."""
         if self.service is not None or self.refusal is not None:
             return
         self.failed, self.refusal = True, objection
@@ -220,7 +220,7 @@ class Coordinator:
             self._look(time.monotonic())
 
     def _compare_barriers(self) -> None:
-        """Fails where all processes wait at barriers, and none at one where all are."""
+        """Fails if all processes wait at different barriers."""
         times = [when for here in self.barriers.values() for when in here.values()]
         waiting = set().union(*self.barriers.values())
         if len(waiting) == self.count and time.monotonic() - max(times) > _PATIENCE:
@@ -254,7 +254,7 @@ class Coordinator:
         return [member for member in self.members.values() if not member.left]
 
     def _name_missing(self, now: float) -> None:
-        """Says to processes that have come whom they wait for."""
+        """Tells waiting processes which ones are missing."""
         missing = [str(n) for n in range(self.count) if n not in self.members]
         for member in self.members.values():
             if not member.heard and now - member.came > MEET_AFTER and self.refusal is None:
@@ -325,7 +325,7 @@ class Coordinator:
         )
 
     def _notice(self, about: Member, text: str) -> None:
-        """Says something of one process to all others, which print it."""
+        """Sends a notice about one process to all others, which print it."""
         for member in self._present():
             if member is not about:
                 member.send({"notice": text})

@@ -44,7 +44,7 @@ _SIGNAL = getattr(signal, "SIGURG", None)
 
 
 class Group:
-    """One process of several, between the meeting and its leaving."""
+    """One of several processes, from the meeting until it leaves."""
 
     def __init__(self, connection: socket.socket, number: int, count: int) -> None:
         self.connection, self.number, self.count = connection, number, count
@@ -93,9 +93,9 @@ class Group:
     def agree(
         self, digest: str, name: str, processes: Sequence[int], once: bool, problem: str, text: str
     ) -> None:
-        """Waits until these processes have all come to what a digest tells; see `agreement`. Raises
-        DistributedError if one of them comes to something else, or ends: `problem` says what is
-        wrong then, and `text` what to do."""
+        """Waits until these processes have all announced the same digest; see `agreement`. Raises
+        DistributedError if one announces another or ends: `problem` says what is wrong, and `text`
+        what to do."""
         with self._changed:
             self._requests += 1
             request = self._requests
@@ -130,7 +130,7 @@ class Group:
         self.agree(digest, name, processes, True, "put different values on the devices", text)
 
     def started(self, name: str, executable: Any, processes: tuple[int, ...]) -> None:
-        """Notes a run of a program that others run too. Raises DistributedError after a failure."""
+        """Records a run of a shared program. Raises DistributedError after a failure."""
         self.runs[processes] += 1
         self._last, self._started = (name, weakref.ref(executable)), time.monotonic()
         if self._left:
@@ -172,7 +172,7 @@ class Group:
         return None if self.failure is None else self._failed()
 
     def _await_failure(self, seconds: float, otherwise: str | None) -> None:
-        """Waits until it is known which process failed; after that long it is `otherwise`."""
+        """Waits until the failed process is known; after `seconds` it is `otherwise`."""
         with self._changed:
             self._changed.wait_for(lambda: self.failure is not None, seconds)
             self.failure = self.failure or otherwise
@@ -240,7 +240,7 @@ class Group:
             self._send({"status": self.waits.status() | {"runs": runs, "idle": idle}})
 
     def _program(self) -> str:
-        """The last program that was started, and its collectives."""
+        """The last started program and its collectives."""
         if self._last is None:
             return "none"
         name, executable = self._last[0], self._last[1]()
@@ -254,7 +254,7 @@ class Group:
     # ---- the end ---------------------------------------------------------------------------------
 
     def fail(self, text: str) -> None:
-        """Ends this process because of another one: first by an error in its main thread."""
+        """Ends this process because another one failed, first by an error in its main thread."""
         with self._changed:
             if self.failure is None:
                 self.failure = text
@@ -317,9 +317,9 @@ class Group:
         self._replaced_hook(kind, error, trace)
 
     def leave(self, timeout: float) -> None:
-        """Leaves the group: waits for the others, where this process has come to a good end. After
-        a failure the process ends here: XLA's threads would wait for ever for processes that are
-        gone, and the interpreter for them."""
+        """Leaves the group; waits for the others if this process has succeeded. After a failure the
+        process ends here: XLA's threads would wait for ever for lost processes, and the interpreter
+        for them."""
         if self._leaving:
             return
         sys.excepthook = self._replaced_hook
@@ -380,7 +380,7 @@ def _patience() -> float:
 
 
 def _report(statuses: dict[str, Message | None], program: str) -> Iterator[str]:
-    """What all processes do, and which of them the others wait for."""
+    """The statuses of all processes, and the ones that others wait for."""
     counts = {
         number: sum(count for _, count in status["runs"])
         for number, status in statuses.items()

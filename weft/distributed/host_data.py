@@ -155,7 +155,7 @@ def _gather(leaf: Any, tiled: bool) -> np.ndarray[Any, Any]:
 
 
 def _whole(array: Array, tiled: bool) -> np.ndarray[Any, Any]:
-    """An array over several processes, brought to each of its devices."""
+    """An array over several processes, copied to all its devices."""
     if array.is_fully_replicated:
         return np.asarray(array)
     if not tiled:
@@ -189,6 +189,6 @@ def _one_each() -> Mesh:
 
 @functools.lru_cache(maxsize=1)
 def _sum_program() -> Any:
-    """A program that adds up the rows: one of them is the source's, and the others are 0."""
+    """A program that adds up the rows, all zero but the source's."""
     everywhere = NamedSharding(_one_each(), PartitionSpec())
     return jit(lambda rows: jnp.sum(rows, axis=0, dtype=np.uint8), out_shardings=everywhere)

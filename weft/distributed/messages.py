@@ -17,16 +17,16 @@ SECONDARY = 76
 
 
 def encoded(message: Message) -> bytes:
-    """A message as it is sent."""
+    """The bytes of a message."""
     return json.dumps(message).encode() + b"\n"
 
 
 def decoded(line: bytes) -> Message:
-    """A message that was sent. Raises ValueError for bytes that are none."""
-    found = json.loads(line)
-    if not isinstance(found, dict):
-        raise ValueError(f"a message is a dict, not {found!r:.80}")
-    return found
+    """The message of some bytes. Raises ValueError for invalid ones."""
+    out = json.loads(line)
+    if not isinstance(out, dict):
+        raise ValueError(f"a message is a dict, not {out!r:.80}")
+    return out
 
 
 def print_notice(text: str) -> None:
@@ -35,10 +35,10 @@ def print_notice(text: str) -> None:
 
 
 def keep_alive(connection: socket.socket, timeout: int) -> None:
-    """Makes the system look whether the machine on the other side is still there: the connection to
-    one that lost its power or its network ends after `timeout` seconds. (A process that ends is
-    noticed at once: the system closes its connections.) The system does so without the interpreter,
-    whose lock may be held by other code for long."""
+    """Makes the system check that the other machine is alive: a connection to one without power or
+    network ends after `timeout` seconds. (A process that ends is noticed at once: the system closes
+    its connections.) This does not need the interpreter, whose lock other code may hold for
+    long."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     third = max(1, timeout // 3)

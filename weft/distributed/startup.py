@@ -236,7 +236,7 @@ def _start_coordinator(
 
 
 def _connect(member: Membership, deadline: float) -> socket.socket:
-    """A connection to the coordinator, which may not be there yet."""
+    """A connection to the coordinator, which may still be starting."""
     address = address_of(member.coordinator_address)
     said = time.monotonic() + _SAID_AFTER
     while True:

@@ -31,7 +31,7 @@ class Waits:
 
     @contextlib.contextmanager
     def noting(self, what: str, of_program: bool = False) -> Iterator[None]:
-        """Notes for a block that this thread waits; `of_program`: for a program to run."""
+        """Records, for a block, that this thread waits; `of_program`: for a program to run."""
         thread = threading.get_ident()
         outer = self._since.get(thread)
         if outer is None:
@@ -43,7 +43,7 @@ class Waits:
                 del self._since[thread]
 
     def longest(self) -> float:
-        """For how many seconds the thread that has waited the longest has."""
+        """The seconds of the longest wait of a thread."""
         now = time.monotonic()
         return max((now - since for since, _, _ in list(self._since.values())), default=0.0)
 
@@ -66,13 +66,13 @@ class Waits:
 def collectives(text: str) -> list[str]:
     """The collectives in the text of a compiled program, each with the user's line."""
     module = parse(text)
-    found = []
+    out = []
     for computation in module.computations.values():
         for one in computation.instructions:
             kind = one.opcode.removesuffix("-start")
             if kind in _KINDS:
-                found.append(f"{kind} at {module.line(one)}")
-    return found
+                out.append(f"{kind} at {module.line(one)}")
+    return out
 
 
 def place_of(frame: Any) -> str:

@@ -32,7 +32,7 @@ MEET_AFTER = 5.0
 
 
 class Clock:
-    """When one process was asked, and when it answered."""
+    """The times of a process's last question and answer."""
 
     def __init__(self, now: float) -> None:
         self.answered = now
@@ -55,7 +55,7 @@ class Clock:
         return True
 
     def answers(self, now: float) -> bool:
-        """Notes an answer. Whether the process was silent before."""
+        """Records an answer; returns whether the process was silent before."""
         before, self.silent = self.silent, False
         self.asked, self.answered = None, now
         return before
@@ -107,9 +107,9 @@ def late_processes(
 def _behind_in_programs(
     counts: Mapping[int, int], statuses: Mapping[int, Mapping[str, Any]]
 ) -> Iterator[LateProcess]:
-    """The processes that have started fewer of the programs that some share, while others that have
-    started more wait. One that waits for values itself, or has just started a program, is not
-    behind: it is on its way, and what it waits for is computed by all."""
+    """The processes that have started fewer shared programs than others that wait. One that waits
+    for values itself, or has just started a program, is not behind: it is on its way, and all
+    compute the values."""
     most = max(counts.values())
     waiting = {n: _longest_wait(statuses[n]) for n, count in counts.items() if count == most}
     waiting = {n: seconds for n, seconds in waiting.items() if seconds >= BEHIND_AFTER}

@@ -88,14 +88,14 @@ def _local_part(x: Any) -> np.ndarray[Any, Any]:
     starts = [sorted({shard.index[axis].start or 0 for shard in shards}) for axis in range(x.ndim)]
     size = shards[0].data.shape
     lengths = [len(along) * n for along, n in zip(starts, size, strict=True)]
-    found = np.empty(lengths, x.dtype)
+    out = np.empty(lengths, x.dtype)
     for shard in shards:
         where = tuple(
             slice(along.index(part.start or 0) * n, (along.index(part.start or 0) + 1) * n)
             for along, part, n in zip(starts, shard.index, size, strict=True)
         )
-        found[where] = np.asarray(shard.data)
-    return found
+        out[where] = np.asarray(shard.data)
+    return out
 
 
 def _is_spec(value: Any) -> bool:

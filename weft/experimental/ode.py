@@ -176,7 +176,7 @@ def _variation(func: Callable[..., Any], settings: _Settings, solution: Any, mov
 def _adjoint(
     func: Callable[..., Any], settings: _Settings, solution: Any, g: Any
 ) -> tuple[Any, ...]:
-    """The gradients by y0, t and args, given that by the solution at all times."""
+    """The gradients by y0, t and args, given the gradient by the solution at all times."""
     ys, t, args = solution
     start = (ys[-1], g[-1], jnp.zeros_like(t[-1]), tree.map(jnp.zeros_like, _inexact(args)))
     _, unravel = ravel_pytree(start)

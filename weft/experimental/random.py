@@ -29,7 +29,7 @@ __dir__ = public_names(globals())
 
 
 def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:
-    """The shape of a draw: the size that was asked for, or that of the parameters together."""
+    """The shape of a draw: the given size, or the broadcast shape of the parameters."""
     if size is None:
         return tuple(jnp.broadcast_shapes(*(jnp.shape(parameter) for parameter in parameters)))
     return tuple(size) if isinstance(size, Sequence) else (operator.index(size),)

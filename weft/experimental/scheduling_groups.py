@@ -35,8 +35,8 @@ def scheduling_group(name: str) -> Callable[[Callable[..., Any]], Callable[..., 
     >>> 'scheduling_group = "first"' in weft.jit(f).lower(1.0).as_text()
     True
     """
-    found: Callable[..., Any] = xla_metadata_call(scheduling_group=name)
-    return found
+    out: Callable[..., Any] = xla_metadata_call(scheduling_group=name)
+    return out
 
 
 def xla_metadata_call(f: Callable[..., Any] | None = None, **meta: str) -> Any:

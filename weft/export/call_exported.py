@@ -35,9 +35,9 @@ call_exported_p = Primitive("call_exported", multiple_results=True, memoise=Fals
 
 
 class PortableProgram:
-    """A portable artifact for each platform, and the types of its inputs and outputs. `inputs` are
-    the types of closed-over arrays, then those of arguments. It runs on `num_devices` devices. With
-    `any_platform`, one that it was not exported for takes the artifact of the first."""
+    """A portable artifact for each platform, and the types of its inputs (closed-over arrays, then
+    arguments) and outputs. It runs on `num_devices` devices. With `any_platform`, other platforms
+    take the first artifact."""
 
     def __init__(
         self,

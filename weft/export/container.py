@@ -32,7 +32,7 @@ _DIGEST = 32
 
 
 def refused(message: str, got: Any, wanted: Any, fix: Fix | None = None) -> WeftValueError:
-    """The error for bytes that are refused."""
+    """The error for invalid bytes."""
     return WeftValueError(
         f"these bytes are refused: {message}",
         operation="export.deserialize",
@@ -123,10 +123,10 @@ def _parse_header(text: bytes) -> Fields:
 
 
 def _without_repetitions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    out = dict(pairs)
+    if len(out) != len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return out
 
 
 def _no_constant(name: str) -> Any:
@@ -134,7 +134,7 @@ def _no_constant(name: str) -> Any:
 
 
 def _sections(header: Fields, data: bytes) -> list[bytes]:
-    found, position = [], 0
+    out, position = [], 0
     for i, entry in enumerate(header.objects("sections")):
         length, digest = entry.integer("length"), entry.text("sha256")
         entry.end()
@@ -143,11 +143,11 @@ def _sections(header: Fields, data: bytes) -> list[bytes]:
             raise _cut(len(content), f"{length} bytes in section {i}")
         if hashlib.sha256(content).hexdigest() != digest:
             raise refused(f"section {i} is damaged", "another SHA-256", f"SHA-256 {digest}")
-        found.append(content)
+        out.append(content)
         position += length
     if position != len(data):
         raise refused("they go on after the end", f"{len(data) - position} more bytes", "no more")
-    return found
+    return out
 
 
 class Fields:
@@ -161,7 +161,7 @@ class Fields:
         self.what = what
 
     def has(self, name: str) -> bool:
-        """Whether there is a field that not every file has."""
+        """Whether the optional field is present."""
         return name in self._left
 
     def take(self, name: str) -> Any:
@@ -178,17 +178,17 @@ class Fields:
 
     def text(self, name: str) -> str:
         """A string, of characters that every encoding has."""
-        found = self._of(name, str, "a string")
-        if not _is_encodable(found):
-            raise _ill_formed(f"{name} in {self.what}", found, "a string of characters")
-        return found
+        out = self._of(name, str, "a string")
+        if not _is_encodable(out):
+            raise _ill_formed(f"{name} in {self.what}", out, "a string of characters")
+        return out
 
     def integer(self, name: str, end: int | None = None) -> int:
         """A number 0, 1, 2, …, below `end` if that is given."""
-        found = self._of(name, int, "a number")
-        if found < 0 or (end is not None and found >= end):
-            raise _ill_formed(f"{name} in {self.what}", found, f"a number from 0 to {end}")
-        return found
+        out = self._of(name, int, "a number")
+        if out < 0 or (end is not None and out >= end):
+            raise _ill_formed(f"{name} in {self.what}", out, f"a number from 0 to {end}")
+        return out
 
     def boolean(self, name: str) -> bool:
         """True or false."""
@@ -222,7 +222,7 @@ class Fields:
         return tuple(self._left)
 
     def end(self) -> None:
-        """Raises WeftValueError for fields that have not been read: they would have a meaning."""
+        """Raises WeftValueError for unread fields: they would have a meaning."""
         if self._left:
             raise _ill_formed(self.what, f"fields {sorted(self._left)}", "none of these")
 

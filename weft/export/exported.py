@@ -50,7 +50,7 @@ def has_tangent(type: ArrayType) -> bool:
 
 
 def _place(path: Any) -> str:
-    """How a message calls a position in (args, kwargs)."""
+    """The name of a position in (args, kwargs) in messages."""
     if len(path) < 2:
         return ("the positional arguments", "the arguments by name")[path[0].idx]
     return argument_path(None, path)
@@ -236,8 +236,8 @@ class Exported:
         if "vjp" not in self._made:
             found = self._made["vjp"] = self._make_vjp()
             found._program.num_linear = len(found.in_avals) - len(self.in_avals)
-        made: Exported = self._made["vjp"]
-        return made
+        out: Exported = self._made["vjp"]
+        return out
 
     @api_boundary("export")
     def call(self, *args: Any, **kwargs: Any) -> Any:
@@ -268,7 +268,7 @@ class Exported:
         return TreeError(message, got=str(structure), wanted=str(self.in_tree), fix=fix)
 
     def _operand(self, leaf: Any, want: ArrayType, name: str) -> Any:
-        """A leaf of the arguments, if it has the type that is wanted; an error naming it if not."""
+        """A leaf of the arguments; raises an error with its name if it has another type."""
         if isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype == want.dtype:
             # Exactly what is wanted, also where the default width here is another one.
             if leaf.shape == want.shape:
@@ -369,15 +369,15 @@ class Exported:
                 )
 
     def _function(self, mesh: Any) -> Callable[..., list[Any]]:
-        """A function of the operands, with a derivative where there is one."""
-        found: Callable[..., list[Any]] | None = self._made.get(mesh)
-        if found is None:
-            found = self._new_function(mesh)
+        """A function of the operands, differentiable if its derivative was exported."""
+        out: Callable[..., list[Any]] | None = self._made.get(mesh)
+        if out is None:
+            out = self._new_function(mesh)
             if mesh is None:
                 # An eager call finds it compiled.
-                found = jit(found, inline=True)
-            self._made[mesh] = found
-        return found
+                out = jit(out, inline=True)
+            self._made[mesh] = out
+        return out
 
     def _new_function(self, mesh: Any) -> Callable[..., list[Any]]:
         program = self._program

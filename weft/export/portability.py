@@ -59,13 +59,13 @@ class DisabledSafetyCheck:
 
 def checked_disabled(checks: Any, operation: str) -> tuple[DisabledSafetyCheck, ...]:
     """The checks to leave out. Raises WeftTypeError for other values."""
-    found = tuple(checks)
-    for check in found:
+    out = tuple(checks)
+    for check in out:
         if not isinstance(check, DisabledSafetyCheck):
             message = f"{operation} takes checks to leave out"
             wanted = "values like weft.export.DisabledSafetyCheck.custom_call('target')"
             raise WeftTypeError(message, got=f"{check!r:.100}", wanted=wanted)
-    return found
+    return out
 
 
 def checked_platforms(platforms: Any, default: str) -> tuple[str, ...]:

@@ -165,7 +165,7 @@ def _export(
     checks: tuple[DisabledSafetyCheck, ...],
     sized: bool = False,
 ) -> Exported:
-    """The export; `sized` where numbers that the function closes over may come from sizes."""
+    """The export; `sized` if closed-over numbers may come from sizes."""
     call = stages.trace(function, args, kwargs)._call
     traced, name = call.traced, call.name
     jaxpr = _check_program(call)
@@ -193,21 +193,7 @@ def _export(
         found = _export_vjp(
             name, jaxpr, consts, platforms, checks, devices, in_splits[n:], out_splits
         )
-        return dataclasses.replace(
-            found,
-            _names=(
-                *names,
-                *(
-                    [
-                        f"the cotangent of {what}"
-                        for what, type in zip(
-                            call.result_names, call.traced.jaxpr.out_types, strict=True
-                        )
-                        if has_tangent(type)
-                    ]
-                ),
-            ),
-        )
+        return dataclasses.replace(found, _names=(*names, *_cotangent_names(call)))
 
     return Exported(
         fun_name=name,
@@ -278,6 +264,15 @@ def _rebuild_array(x: Any) -> Any:
     rows = [broadcast_in_dim(value, (1,), ()) for value in values.ravel()]
     flat = concatenate(rows, 0) if rows else full((0,), 0, x.dtype)
     return reshape(flat, x.shape)
+
+
+def _cotangent_names(call: Any) -> list[str]:
+    """The names of the derivative's cotangents in messages."""
+    return [
+        f"the cotangent of {what}"
+        for what, type in zip(call.result_names, call.traced.jaxpr.out_types, strict=True)
+        if has_tangent(type)
+    ]
 
 
 def _lower(

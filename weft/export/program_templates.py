@@ -95,7 +95,7 @@ def _basis_value(basis: Basis, values: Values) -> int:
 
 
 class Fitter:
-    """Fits numbers that were found at certain sizes; the last sizes are for checking."""
+    """Fits numbers at sample sizes; the last sizes are for checking."""
 
     def __init__(self, variables: Sequence[str], samples: Sequence[Values], checks: int) -> None:
         self.samples, self.checks = list(samples), checks
@@ -152,15 +152,15 @@ def bases_of(variables: Sequence[str]) -> list[list[Basis]]:
         for chosen in combinations(variables, count)
     ]
     squares: list[Basis] = [((v, 2),) for v in variables]
-    found = [linear, linear + products, linear + products + squares]
+    out = [linear, linear + products, linear + products + squares]
     if len(variables) <= 2:
         cubes: list[Basis] = [((v, 3),) for v in variables]
         mixed: list[Basis] = [((v, 2), (w, 1)) for v in variables for w in variables if v != w]
-        found.append(linear + products + squares + cubes + mixed)
+        out.append(linear + products + squares + cubes + mixed)
     for divisor in (2, 3, 4, 8):
         parts: list[Basis] = [(("floordiv", v, divisor),) for v in variables]
-        found.append(linear + parts)
-    return found
+        out.append(linear + parts)
+    return out
 
 
 def inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
@@ -182,7 +182,7 @@ def inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
 
 
 class Template(NamedTuple):
-    """A text with places for numbers: the pieces between, and the number of each place."""
+    """A text with gaps: the pieces between them, and the number for each gap."""
 
     pieces: tuple[str, ...]
     fits: tuple[Fit, ...]
@@ -223,15 +223,15 @@ def template_of(texts: Sequence[str], fitter: Fitter) -> Template:
 
 def _fit_column(column: tuple[str, ...], fitter: Fitter, before: str) -> Fit:
     whole = all(text.removeprefix("-").isdigit() for text in column)
-    found = (
+    out = (
         fitter.whole([int(text) for text in column])
         if whole
         else fitter.inexact([float(text) for text in column])
     )
-    if found is None:
+    if out is None:
         line = before.rpartition("\n")[2].strip()[-80:]
         raise differing_programs(f"a number after {line!r} is {', '.join(column)}")
-    return found
+    return out
 
 
 def _first_difference(pieces: Sequence[str], other: Sequence[str]) -> str:
@@ -242,7 +242,7 @@ def _first_difference(pieces: Sequence[str], other: Sequence[str]) -> str:
 
 
 def differing_programs(why: str) -> InconclusiveDimensionOperation:
-    """The error for a program that depends on sizes in another way than in numbers."""
+    """The error for a program that depends on sizes in more than numbers."""
     return InconclusiveDimensionOperation(
         "the program depends on the sizes of symbolic dimensions: no one program serves all",
         got=why,

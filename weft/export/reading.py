@@ -42,15 +42,15 @@ def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = (
     header.end()
     if not programs:
         raise refused("they hold no program", "0 programs", "1, and one for each derivative")
-    found: Exported | None = None
+    out: Exported | None = None
     try:
         # The derivatives follow the function: each is the derivative of the one before.
         for fields in reversed(programs):
-            found = _program_from_data(fields, sections, checks, found)
+            out = _program_from_data(fields, sections, checks, out)
     except RecursionError:
         raise refused("they are nested too deeply", "nested trees", "shallower ones") from None
-    assert found is not None
-    return found
+    assert out is not None
+    return out
 
 
 def _program_from_data(
@@ -116,7 +116,7 @@ def _program_from_data(
 def _with_sizes(
     sample: Exported, more: dict[str, Any], derivative: Exported | None
 ) -> SymbolicExported:
-    """The symbolic export, given the function for one choice of sizes."""
+    """The symbolic export, from the function for one choice of sizes."""
     fields = {field.name: getattr(sample, field.name) for field in dataclasses.fields(Exported)}
     made: Any = None if derivative is None else lambda _: derivative
     return SymbolicExported(**fields | more | {"_made": {}}, _derivative=made, _sample=sample)
@@ -150,28 +150,28 @@ def _splits(fields: Fields, key: str, types: Sequence[ArrayType], devices: int) 
 
 
 def _artifacts(fields: Fields, sections: Sequence[bytes]) -> dict[str, bytes]:
-    found = {}
+    out = {}
     for entry in fields.objects("platforms"):
-        found[entry.text("name")] = sections[entry.integer("section", len(sections))]
+        out[entry.text("name")] = sections[entry.integer("section", len(sections))]
         entry.end()
-    if not found:
+    if not out:
         raise refused(f"{fields.what} names no platform", "no platforms", "one or more")
-    return found
+    return out
 
 
 def _checks(fields: Fields) -> list[DisabledSafetyCheck]:
-    found = []
+    out = []
     for entry in fields.objects("disabled_checks"):
         check = DisabledSafetyCheck(entry.text("kind"), entry.text("target"))
         entry.end()
         if check.kind not in ("custom_call", "platform"):
             raise refused(f"{entry.what} is unknown", check.kind, "'custom_call' or 'platform'")
-        found.append(check)
-    return found
+        out.append(check)
+    return out
 
 
 def _check_derivative(exported: Exported, derivative: Exported | None) -> None:
-    """Raises WeftValueError for a derivative that does not have the types for this function."""
+    """Raises WeftValueError for a derivative whose types do not fit the function."""
     if derivative is None:
         return
     tangents = [type.tangent() for type in (*exported.in_avals, *exported.out_avals)]

@@ -22,7 +22,7 @@ from weft.runtime import pytree
 
 @dataclasses.dataclass(frozen=True)
 class Registered:
-    """How a class is written: under which name, and its data; no functions for named tuples."""
+    """The name and the data under which a class is written; no functions for named tuples."""
 
     cls: type
     name: str

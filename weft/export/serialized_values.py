@@ -163,15 +163,15 @@ def split_from_data(value: Any, what: str, type: ArrayType, num_devices: int) ->
     names = tuple(fields.texts("names"))
     spec = tuple(tuple(x) if isinstance(x, list) else x for x in fields.array("spec"))
     fields.end()
-    found = Split(sizes, numbers, names, spec)
+    out = Split(sizes, numbers, names, spec)
     try:
         # The length first: the number of devices may be any number.
         each_once = len(numbers) == num_devices and sorted(numbers) == list(range(num_devices))
         whole = each_once and prod(sizes or (num_devices,)) == num_devices
         if not whole or (not names and sizes and len(sizes) != type.ndim + 1):
             raise WeftValueError(f"it is none over {num_devices} devices")
-        if found.sharding is not None:
-            found.sharding.check_shape("export", what, type.shape)
+        if out.sharding is not None:
+            out.sharding.check_shape("export", what, type.shape)
     except WeftError as error:
-        raise refused(f"{what} is ill-formed", repr(found), str(error)[:300]) from None
-    return found
+        raise refused(f"{what} is ill-formed", repr(out), str(error)[:300]) from None
+    return out

@@ -80,7 +80,7 @@ class SymbolicScope:
                 raise WeftValueError(message, operation="SymbolicScope", got=text)
 
     def _bound(self, dimension: SymbolicDimension) -> None:
-        """Notes the bound of a variable that `c * v + d >= 0` gives."""
+        """Records the bound of a variable from `c * v + d >= 0`."""
         terms = dict(dimension.terms)
         constant = terms.pop((), 0)
         if len(terms) != 1:
@@ -107,15 +107,15 @@ def _product(terms: Mapping[Monomial, int], other: Mapping[Monomial, int]) -> di
         got = f"a product of {len(terms)} and {len(other)} terms"
         wanted = f"{_MOST_TERMS} terms or fewer"
         raise WeftValueError(message, operation="*", got=got, wanted=wanted)
-    found: dict[Monomial, int] = {}
+    out: dict[Monomial, int] = {}
     for left, a in terms.items():
         for right, b in other.items():
             powers: dict[Any, int] = dict(left)
             for factor, power in right:
                 powers[factor] = powers.get(factor, 0) + power
             key = tuple(sorted(powers.items(), key=str))
-            found[key] = found.get(key, 0) + a * b
-    return found
+            out[key] = out.get(key, 0) + a * b
+    return out
 
 
 class SymbolicDimension:
@@ -135,7 +135,7 @@ class SymbolicDimension:
         self.scope = scope
 
     def variable(self) -> str | None:
-        """The name of the variable that this is, or None."""
+        """The name of the variable that this dimension is, or None."""
         if len(self.terms) == 1:
             (monomial, number) = self.terms[0]
             if number == 1 and len(monomial) == 1 and monomial[0][1] == 1:
@@ -292,13 +292,13 @@ def _factor(factor: Any, power: int) -> str:
 
 
 def constant_or_dimension(terms: Mapping[Monomial, int], scope: SymbolicScope) -> Any:
-    """The dimension with these terms, or the number that it is."""
-    made = SymbolicDimension(terms, scope)
-    if not made.terms:
+    """The dimension with these terms, or the number that they are."""
+    out = SymbolicDimension(terms, scope)
+    if not out.terms:
         return 0
-    if len(made.terms) == 1 and made.terms[0][0] == ():
-        return made.terms[0][1]
-    return made
+    if len(out.terms) == 1 and out.terms[0][0] == ():
+        return out.terms[0][1]
+    return out
 
 
 def operation_of(name: str, left: Any, right: Any) -> Any:
@@ -368,7 +368,7 @@ def value_of(dimension: Any, values: Mapping[str, int]) -> int:
 
 
 def bounds_of(dimension: Any) -> Bounds:
-    """The lowest and the highest value that a dimension can have, as far as that is known."""
+    """The known lower and upper bounds of a dimension."""
     if not isinstance(dimension, SymbolicDimension):
         return float(dimension), float(dimension)
     low, high = _interval(dimension)

@@ -52,7 +52,7 @@ def symbolic_structs(leaves: Sequence[Any]) -> list[ShapeDtypeStruct]:
 
 
 def holds(scope: SymbolicScope, values: Values) -> bool:
-    """Whether the constraints hold that are about these variables alone."""
+    """Whether the constraints about these variables alone hold."""
     return all(
         value_of(known, values) >= 0
         for known in scope.known
@@ -74,7 +74,7 @@ def _points(
     sizes: Sequence[int],
     before: Sequence[Values],
 ) -> list[Values]:
-    found: list[Values] = []
+    out: list[Values] = []
     n = len(sizes)
     for shift in range(n * n):
         values = {}
@@ -84,11 +84,11 @@ def _points(
             if high != float("inf"):
                 own = int(low) + own % (int(high) - int(low) + 1)
             values[name] = own if own >= low else own + int(low)
-        if values not in found and values not in before and holds(scope, values):
-            found.append(values)
-            if len(found) == count:
-                return found
-    return found
+        if values not in out and values not in before and holds(scope, values):
+            out.append(values)
+            if len(out) == count:
+                return out
+    return out
 
 
 def export_symbolic(
@@ -191,7 +191,7 @@ def _fit_type(column: Sequence[Any], fitter: Fitter, scope: SymbolicScope) -> Sy
 def _limits(
     name: str, samples: Sequence[Values], of: Callable[[Values], Exported], made: SymbolicExported
 ) -> tuple[int, int | None]:
-    """The smallest size of a variable for which the program serves, and the largest (None: any)."""
+    """The smallest and the largest size of a variable for which the program works (None: any)."""
     base = samples[0]
 
     def serves(size: int) -> bool:
@@ -312,10 +312,10 @@ class SymbolicExported(Exported):
     def specialized(self, values: Values) -> Exported:
         """The exported function for certain sizes."""
         key = tuple(values[name] for name in self._variables)
-        found: Exported | None = self._made.get(key)
-        if found is None:
-            found = self._made[key] = self._specialize(values)
-        return found
+        out: Exported | None = self._made.get(key)
+        if out is None:
+            out = self._made[key] = self._specialize(values)
+        return out
 
     def _specialize(self, values: Values) -> Exported:
         every: Sequence[Any] = (*self.in_avals, *self.out_avals)
@@ -370,8 +370,8 @@ class SymbolicExported(Exported):
         if "vjp" not in self._made:
             assert self._derivative is not None
             self._made["vjp"] = self._derivative(self)
-        made: SymbolicExported = self._made["vjp"]
-        return made
+        out: SymbolicExported = self._made["vjp"]
+        return out
 
 
 def _pair_dimensions(

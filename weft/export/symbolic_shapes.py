@@ -43,13 +43,13 @@ class _ShapeReader:
         return WeftValueError(message, got=self.text, wanted=wanted, fix=fix)
 
     def take(self, *wanted: str) -> str:
-        """The next token, if it is one of these (any: if there is one); empty otherwise."""
+        """The next token, if it is one of these (or any, without arguments); empty otherwise."""
         if self.tokens[0] and (not wanted or self.tokens[0] in wanted):
             return self.tokens.pop(0)
         return ""
 
     def need(self, token: str) -> None:
-        """Takes a token that has to be there."""
+        """Takes a required token."""
         if not self.take(token):
             raise self.error(f"{token!r} is missing before {self.tokens[0] or 'the end'!r}")
 
@@ -159,7 +159,7 @@ def symbolic_shape(
 
 
 def _closes_last(text: str) -> bool:
-    """Whether the parenthesis that the text begins with is closed by its last character."""
+    """Whether the last character closes the first parenthesis."""
     depth = 0
     for i, character in enumerate(text):
         depth += (character == "(") - (character == ")")

@@ -317,9 +317,9 @@ def foreign_operation(
 def _on_first_device(
     module: Any, emit: Callable[..., Any], values: Sequence[Any], types: Sequence[Any]
 ) -> list[Any]:
-    """Emits a call with side effects in a module for several devices. XLA lets no one else assign
-    such a call to a device; so all devices come to a branch, which only the first one takes, and
-    get the results from there."""
+    """Emits a call with side effects in a module for several devices. Only XLA may assign such a
+    call to a device; so all devices reach a branch that only the first one takes, and get the
+    results from there."""
     count = len(module.devices)
     symbol = module.meshes.declare((("device", count),), tuple(range(count)))
     rows = [stablehlo.ranked((1, *type.shape), type.element_type) for type in types]
@@ -364,15 +364,15 @@ def _full(orders: Sequence[Order], types: Sequence[Any]) -> list[tuple[int, ...]
 
 def ffi_call_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Each operand is read as a whole, in the order that the handler takes it in."""
-    found: list[Reads] = []
+    out: list[Reads] = []
     for atom, order in zip(eqn.inputs, eqn.params["in_orders"], strict=True):
         read = full_read(atom.type)
         if order is not None:
             place = {dim: i for i, dim in enumerate(order)}
             steps = {place[step.dim]: step for step in read.walk}
             read = read._replace(walk=tuple(steps[i] for i in sorted(steps)))
-        found.append((read,))
-    return found
+        out.append((read,))
+    return out
 
 
 def ffi_call_effects(params: dict[str, Any]) -> frozenset[Any]:

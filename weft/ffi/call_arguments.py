@@ -152,9 +152,9 @@ def checked_batch_dims(target: str, count: int, types: Sequence[ArrayType]) -> i
 def untyped_config(
     operation: str, version: Any, config: Any, name: str = "legacy_backend_config"
 ) -> tuple[int, str] | None:
-    """The version and the text of a call by the interface before the typed one; None for a typed
-    call. Raises WeftValueError for a version that does not exist, and where a text and the version
-    do not go together, WeftTypeError for anything that is not text."""
+    """The version and the text of a call by the untyped interface; None for a typed call. Raises
+    WeftValueError for an unknown version or a text that does not fit it, WeftTypeError for a text
+    that is not a str."""
     if isinstance(version, bool) or version not in (1, 2, 3, 4):
         message = f"{operation}: there is no such version of the interface"
         got = f"version {version!r}"

@@ -35,15 +35,15 @@ LEAST = Size(48, 2, 0)
 
 def bodies_are_called(platform: str, num_devices: int, layouts: Iterable[Any]) -> bool:
     """Whether repeated bodies become calls in a module: on one CPU device, with row-major operands
-    and results (all `layouts` are None), unless the setting has them inlined. Other platforms
-    compile fast, or were not measured; a partitioner inlines calls; and what has a layout of its
-    own would be copied at each."""
+    and results (all `layouts` are None), unless the setting inlines them. Other platforms compile
+    fast, or were not measured; a partitioner inlines calls; and each call would copy values in
+    other layouts."""
     asked = config.settings().repeated_bodies == "call"
     return asked and platform == "cpu" and num_devices == 1 and not any(layouts)
 
 
 def is_worth_calling(size: Size) -> bool:
-    """Whether a repeated body of a size is to be called instead of inlined."""
+    """Whether a repeated body of a size is called, not inlined."""
     enough = size.equations >= LEAST.equations and size.products >= LEAST.products
     return enough and not size.never_called
 

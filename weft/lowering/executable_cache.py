@@ -42,10 +42,10 @@ class ExecutableCache(BoundedCache):
     def find(self, static: Any, arrays: Sequence[Any]) -> Run | None:
         """The cached run function of a call, or None."""
         try:
-            found: Run | None = self.get((_settings(), static, *[x.signature for x in arrays]))
+            out: Run | None = self.get((_settings(), static, *[x.signature for x in arrays]))
         except TypeError:  # a static argument that has no hash
             return None
-        return found
+        return out
 
     def remember(self, static: Any, arrays: Sequence[Any], run: Run) -> Run:
         """Caches `run` for calls like this one, unless a static argument has no hash."""

@@ -187,10 +187,10 @@ class Program:
 
     def taking(self, in_shardings: Shardings) -> Program:
         """The same executable, for operands of which those with a sharding have that already."""
-        found = copy.copy(self)
-        found.there = tuple(how is not None for how in in_shardings)
-        found._run_by(found.execute_for(found.there))
-        return found
+        out = copy.copy(self)
+        out.there = tuple(how is not None for how in in_shardings)
+        out._run_by(out.execute_for(out.there))
+        return out
 
     def wrap(self, outs: Sequence[Any]) -> list[Array]:
         """The results as arrays."""
@@ -381,7 +381,7 @@ def lower_program(
 
 
 def device_for(place: Place) -> Any:
-    """The device of a place of one."""
+    """The device of a place with one device."""
     if isinstance(place, Uncommitted):
         return place.device
     return client.backend().default_device if place is None else place
@@ -551,7 +551,7 @@ def chosen_layouts(
 def _sharding_of(
     assignment: Any, type: ArrayType, devices: tuple[Any, ...], meshes: Sequence[Mesh]
 ) -> Sharding:
-    """The sharding that the compiler chose for an array, over one of the given meshes if it can."""
+    """The compiler's sharding of an array, over one of the given meshes if possible."""
     if assignment is not None:
         # The integers of random keys are not split: their dimensions have one block.
         shape = assignment.shape[: type.ndim] + assignment.shape[-1:]
@@ -603,7 +603,7 @@ ForeignPlaces = dict[str, sources.Source | None]
 
 
 class Finished(NamedTuple):
-    """Finished results, with the interface of an execution that has started."""
+    """Finished results with the interface of a started execution."""
 
     results: list[Any]
 
@@ -626,7 +626,7 @@ def waiting(executable: Any, called: ForeignPlaces) -> Callable[[Sequence[Any]],
 
 
 def outside_calls(lowered: LoweredProgram, executable: Any) -> Execute | None:
-    """The function that runs an executable with Python callbacks or FFI calls; else None."""
+    """The function that runs an executable with Python callbacks or FFI calls, or None."""
     context, called = lowered.context, lowered.context.foreign_places
     if len(lowered.jaxpr.eqns) == 1 and not jaxprs_in(lowered.jaxpr.eqns[0].params):
         # Applied without `jit`, one operation is compiled for all lines that use it.
@@ -675,7 +675,7 @@ def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
 
 
 def bringing_first(execute: Any, moves: Sequence[tuple[int, Callable[[Any], Any]]]) -> Any:
-    """The function that runs an executable on several devices; it moves some operands first."""
+    """Runs an executable on several devices, after moving some operands."""
 
     def run(operands: Sequence[Any]) -> Any:
         found = list(operands)

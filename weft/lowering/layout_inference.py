@@ -72,7 +72,7 @@ def infer_layouts(
 
 
 def reads_of(jaxpr: Jaxpr, outputs: Sequence[Order | None] | None = None) -> list[Reads]:
-    """For each input the different reads of it; `outputs` as in `infer_layouts`."""
+    """The different reads of each input; `outputs` as in `infer_layouts`."""
     demands: list[Reads] = []
     for i, atom in enumerate(jaxpr.outputs):
         walk = full_read(atom.type).walk
@@ -110,10 +110,10 @@ class _Follower:
 
     def reads(self, jaxpr: Jaxpr, demands: Sequence[Reads]) -> list[Reads]:
         key = (jaxpr, tuple(demands))
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = self._follow(jaxpr, demands)
-        return found
+        out = self.known.get(key)
+        if out is None:
+            out = self.known[key] = self._follow(jaxpr, demands)
+        return out
 
     def _follow(self, jaxpr: Jaxpr, demands: Sequence[Reads]) -> list[Reads]:
         totals: dict[Any, dict[Any, Read]] = {var: {} for var in jaxpr.inputs}
@@ -146,8 +146,8 @@ class _Follower:
 
     def _operands(self, eqn: Equation, demands: Sequence[Reads]) -> Sequence[Reads]:
         rule: Callable[..., Any] = rules.access_pattern.get(eqn.primitive) or whole_reads
-        found: Sequence[Reads] = rule(eqn, demands, self.reads)
-        return found
+        out: Sequence[Reads] = rule(eqn, demands, self.reads)
+        return out
 
 
 def _merge(before: Read | None, read: Read, is_input: bool) -> Read:

@@ -166,14 +166,14 @@ class ModuleContext:
     def location(self, source: sources.Source | None, scope: str, name: str) -> Any:
         """The MLIR location of an equation."""
         key = (id(source[0]), source[1], scope, name) if source else (scope, name)
-        found = self.locations.get(key)
-        if found is None:
+        out = self.locations.get(key)
+        if out is None:
             place = sources.locate(source)
             stack = f"{scope}/{name}" if scope else name
             file, line, function = place or ("unknown", 0, "unknown")
-            found = stablehlo.location(file, line, function, stack)
-            self.locations[key] = found
-        return found
+            out = stablehlo.location(file, line, function, stack)
+            self.locations[key] = out
+        return out
 
 
 @dataclasses.dataclass(eq=False, repr=False, slots=True)
@@ -392,9 +392,9 @@ def lower_function(
     scope: str = "",
     attributes: tuple[Sequence[Attributes], Sequence[Attributes]] = ((), ()),
 ) -> str:
-    """Emits a jaxpr as a function and returns its symbol. A function that is called and has effects
-    takes the order after its other arguments and returns it after its other results. `attributes`
-    are those of a public function's arguments and results."""
+    """Emits a jaxpr as a function and returns its symbol. A called function with effects takes the
+    order after its other arguments and returns it after its other results. `attributes` are those
+    of a public function's arguments and results."""
     order = [stablehlo.tensor_type((), np.int32)]
     if public or not jaxpr.effects:
         order = []
@@ -423,9 +423,7 @@ def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope:
     constants: dict[Any, Any] = {}
 
     def read(atom: Any) -> Any:
-        if type(atom) is Var:
-            return env[atom]
-        return _literal(atom, constants)
+        return env[atom] if type(atom) is Var else _literal(atom, constants)
 
     lower_rules, for_platform, platform = rules.lower, rules.lower_for_platform, context.platform
     value_class = stablehlo.ir.Value
@@ -480,7 +478,7 @@ def _literal(literal: Literal, constants: dict[Any, Any]) -> Any:
     """The constant of a literal, emitted once per block for the same number of one type."""
     dtype = literal.type.dtype
     key = (exact_key(literal.value), dtype)
-    found = constants.get(key)
-    if found is None:
-        found = constants[key] = stablehlo.constant(literal.value, (), dtype)
-    return found
+    out = constants.get(key)
+    if out is None:
+        out = constants[key] = stablehlo.constant(literal.value, (), dtype)
+    return out

@@ -37,8 +37,8 @@ class MeshTable:
 
         Raises WeftValueError if the mesh does not have exactly the devices of the module.
         """
-        found = self._partitions.get(mesh)
-        if found is None:
+        out = self._partitions.get(mesh)
+        if out is None:
             if isinstance(mesh, AbstractMesh):
                 numbers = list(range(mesh.size))
             else:
@@ -46,9 +46,9 @@ class MeshTable:
                 numbers = [position.get(device, -1) for device in mesh.device_list]
             if len(numbers) != max(1, len(self.devices)) or -1 in numbers:
                 raise other_devices(mesh, self.devices)
-            found = np.asarray(numbers, np.int64).reshape(mesh.axis_sizes)
-            self._partitions[mesh] = found
-        return found
+            out = np.asarray(numbers, np.int64).reshape(mesh.axis_sizes)
+            self._partitions[mesh] = out
+        return out
 
     def symbol(self, mesh: Mesh | AbstractMesh) -> str:
         """The symbol of the mesh, declared in the module if it was not."""
@@ -56,7 +56,7 @@ class MeshTable:
         return self.declare(axes, tuple(self.partitions(mesh).ravel().tolist()))
 
     def some_mesh(self) -> Mesh | None:
-        """The first mesh of devices that the module's shardings are over; None if none is."""
+        """The first mesh of devices in the module's shardings, or None."""
         return next((mesh for mesh in self._partitions if isinstance(mesh, Mesh)), None)
 
     def some_symbol(self) -> str:
@@ -74,13 +74,13 @@ class MeshTable:
 
     def declare(self, axes: Axes, numbers: tuple[int, ...]) -> str:
         """The symbol of the mesh with these axes and partitions, in row-major order."""
-        found = self._symbols.get((axes, numbers))
-        if found is None:
+        out = self._symbols.get((axes, numbers))
+        if out is None:
             # Shardy wants no numbers where they are 0, 1, 2, …
             plain = bool(axes) and numbers == tuple(range(len(numbers)))
-            found = stablehlo.mesh(self.module, axes, () if plain else numbers)
-            self._symbols[axes, numbers] = found
-        return found
+            out = stablehlo.mesh(self.module, axes, () if plain else numbers)
+            self._symbols[axes, numbers] = out
+        return out
 
 
 def other_devices(mesh: Any, devices: Sequence[Any]) -> WeftValueError:
@@ -112,7 +112,7 @@ def sharding_attribute(meshes: MeshTable, sharding: Sharding, type: ArrayType) -
 
 
 def unsplit_rows(meshes: MeshTable, type: ArrayType) -> Any:
-    """The attribute for random keys where the compiler chooses: their integers stay together."""
+    """The attribute for random keys when the compiler chooses: keeps their integers together."""
     rows = physical_type(type).ndim - type.ndim
     return stablehlo.sharding(meshes.some_symbol(), (None,) * type.ndim + ((),) * rows)
 

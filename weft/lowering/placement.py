@@ -74,7 +74,7 @@ def operand_place(
 
 
 def _first_place_if_needed(arrays: Sequence[Any]) -> Any:
-    """None if uncommitted arrays are on the first device; else the place to bring them to."""
+    """None if uncommitted arrays are on the first device; else the place to move them to."""
     away = any(type(x) is Array and type(x._kept_place()) is Uncommitted for x in arrays)
     return first_place() if away else None
 
@@ -174,7 +174,7 @@ def _named_place(params: dict[str, Any], operation: str) -> Any:
 
 
 def _with_devices(place: Any) -> str:
-    """A device, sharding or mesh with its devices, for messages: else meshes look alike."""
+    """A device, sharding or mesh with its devices, for messages: meshes look alike without."""
     if not isinstance(place, (Sharding, Mesh)):
         return str(place)
     devices = _devices(place)

@@ -92,9 +92,9 @@ def settled_layouts(
     platform: str,
     partitioned: bool = False,
 ) -> tuple[Layouts | None, Layouts | None]:
-    """The layouts to compile a jaxpr for, where None stands for row-major; None if all are.
-    `out_layouts` has None for results without a given layout. `Layout.AUTO` is left where the
-    compiler of the platform chooses."""
+    """The layouts to compile a jaxpr for, None for row-major; None if all are. `out_layouts` has
+    None for results without a given layout. `Layout.AUTO` stays if the platform's compiler
+    chooses."""
     ins = list(in_layouts or (None,) * len(jaxpr.inputs))
     outs = list(out_layouts or (None,) * len(jaxpr.outputs))
     for i, source in enumerate(result_sources(jaxpr)):
@@ -127,9 +127,9 @@ def _replace_auto(
 
 
 def known_shardings(jaxpr: Jaxpr, places: Sequence[Any]) -> list[Any]:
-    """The sharding of each result: that of a constraint in the jaxpr, or in one that it calls, or
-    of the input whose value it is. None if the compiler decides. `places` has the shardings of the
-    inputs; None for those that are not known."""
+    """The sharding of each result: that of a constraint in the jaxpr or a callee, or of the input
+    that it equals. None if the compiler decides. `places` has the known shardings of the inputs, or
+    None."""
     made = makers(jaxpr)
     given = dict(zip(jaxpr.inputs, places, strict=True))
 
@@ -159,9 +159,9 @@ def known_formats(jaxpr: Jaxpr, places: Sequence[Any], layouts: Sequence[Any]) -
 
     `places` and `layouts` have those of the inputs; None for what is not known.
     """
-    found = known_shardings(jaxpr, places)
+    out = known_shardings(jaxpr, places)
     for i, source in enumerate(result_sources(jaxpr)):
         layout = layouts[source] if type(source) is int else source
-        if isinstance(layout, Layout) and found[i] is not None:
-            found[i] = Format(layout, found[i])
-    return found
+        if isinstance(layout, Layout) and out[i] is not None:
+            out[i] = Format(layout, out[i])
+    return out

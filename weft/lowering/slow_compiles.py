@@ -15,7 +15,7 @@ from weft.base.terminal import is_terminal, write
 
 
 class _Running:
-    """Something that is being compiled."""
+    """A compilation in progress."""
 
     __slots__ = ("due", "name", "said", "started")
 
@@ -79,7 +79,7 @@ def _begin(name: str, seconds: float) -> _Running | None:
 
 
 def _watch(seconds: float) -> None:
-    """Waits for the next that is due, until none is left."""
+    """Waits for the next notice that is due, until none is left."""
     global _watcher
     # Not even the first is due before; where it is done by then, others may be running.
     time.sleep(min(seconds, _LONGEST_SLEEP))

@@ -127,9 +127,9 @@ class XlaSharding:
         None for a sharding that is not tiled."""
         if self.kind != "tiled":
             return None
-        found: np.ndarray[Any, Any] = np.array(self.partitions, np.int64).reshape(self.tile_shape)
-        found.flags.writeable = False
-        return found
+        out: np.ndarray[Any, Any] = np.array(self.partitions, np.int64).reshape(self.tile_shape)
+        out.flags.writeable = False
+        return out
 
     def _parts(self) -> Any:
         return native.OpShardingFields(self.kind, self.tile_shape, self.partitions, self.subgroups)
@@ -203,8 +203,8 @@ def _positions(sharding: Sharding, devices: Sequence[Any]) -> np.ndarray[Any, An
         wanted = "each of " + ", ".join(map(str, sharding.device_list)) + " once"
         fix = Fix("devices", "leave devices out", {"argument": "devices"})
         raise WeftValueError(message, got=", ".join(map(str, devices)), wanted=wanted, fix=fix)
-    found: np.ndarray[Any, Any] = np.array([place[device] for device in sharding.device_list])
-    return found
+    out: np.ndarray[Any, Any] = np.array([place[device] for device in sharding.device_list])
+    return out
 
 
 @api_boundary

@@ -199,7 +199,7 @@ class ProfileOptions:
 
 
 class _RunningTrace:
-    """The profile that is being taken in this process; there can be one only."""
+    """The profile in progress; a process can have one."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

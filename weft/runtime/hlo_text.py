@@ -38,7 +38,7 @@ class Instruction(NamedTuple):
     attributes: str
 
     def attribute(self, name: str) -> str:
-        """The text of an attribute, with its brackets; nothing where it has none of that name."""
+        """The text of an attribute, with its brackets; empty without such an attribute."""
         found = re.search(rf"(?:^|, ){name}=", self.attributes)
         return "" if found is None else _value(self.attributes[found.end() :])
 
@@ -130,7 +130,7 @@ def _instruction(line: str) -> Instruction | None:
 
 
 def _value(text: str, ends: str = ", ") -> str:
-    """The beginning of a text up to the end of its first value: brackets and quotes are closed."""
+    """The first value of a text, with balanced brackets and quotes."""
     depth, quoted, position = 0, False, 0
     while position < len(text):
         letter = text[position]
@@ -153,7 +153,7 @@ def _value(text: str, ends: str = ", ") -> str:
 
 
 def _split(text: str) -> list[str]:
-    """The parts of a list that is divided by commas outside of brackets."""
+    """The parts of a list, divided by commas outside of brackets."""
     parts = []
     while text:
         part = _value(text, ",")

@@ -40,5 +40,5 @@ def start_server(port: int) -> Any:
 
 
 def heap_profile(platform: str | None = None) -> bytes:
-    """What takes the memory of a platform's devices, as a protocol buffer of pprof."""
+    """A memory profile of a platform's devices, as a protocol buffer of pprof."""
     return client.backend_for(platform).heap_profile()

@@ -86,17 +86,17 @@ COLUMNS = {
 def rule_sources(primitive: Primitive) -> dict[str, str]:
     """For each kind of rule whether it is given, derived, missing, or replaced by another."""
     derived = getattr(primitive, "derived", ())
-    found: dict[str, str] = {}
+    out: dict[str, str] = {}
     for table in COLUMNS.values():
         if primitive in table:
-            found[table.kind] = "derived" if table.kind in derived else "given"
+            out[table.kind] = "derived" if table.kind in derived else "given"
         elif table is rules.lower and any(p is primitive for p, _ in rules.lower_for_platform):
-            found[table.kind] = "given"
+            out[table.kind] = "given"
         else:
-            found[table.kind] = table.default or "missing"
-    if found["linearize"] == rules.linearize.default and found["jvp"] == "missing":
-        found["linearize"] = "missing"
-    return found
+            out[table.kind] = table.default or "missing"
+    if out["linearize"] == rules.linearize.default and out["jvp"] == "missing":
+        out["linearize"] = "missing"
+    return out
 
 
 @api_boundary
@@ -178,7 +178,7 @@ def _run(
     sources: dict[str, str],
     wrong: dict[str, str],
 ) -> Check:
-    """One property on every example, up to the first that fails."""
+    """One property on every example, up to the first failure."""
     rule, source = _given_rule(prop.rule, sources)
     blocked = [f"the {need} rule is {wrong[need]}" for need in prop.needs if need in wrong]
     if blocked:

@@ -103,7 +103,7 @@ def low_precision(case: PrimitiveApplication) -> None:
 def _derivatives(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """For each dtype values, tangents and cotangents."""
     places = case.inexact
-    found = {}
+    out = {}
     for name, args in given.items():
         function, xs = case.restricted(places, args), [args[i] for i in places]
         # Numbers that every dtype has.
@@ -113,8 +113,8 @@ def _derivatives(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]])
         if "rev" in case.example.modes:
             cts = [testing.exact_array(_coarse(y), type_of(y).dtype) for y in outs]
             back = vjp(function, *xs)[1](cts)
-        found[name] = (outs, moved, list(back), xs)
-    return found
+        out[name] = (outs, moved, list(back), xs)
+    return out
 
 
 def _coarse(x: Any) -> np.ndarray[Any, Any]:

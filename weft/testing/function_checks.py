@@ -105,7 +105,7 @@ def random_direction(generator: np.random.Generator, leaf: Any) -> Any:
 
 
 def replaced(values: Sequence[Any], places: Sequence[int], parts: Sequence[Any]) -> list[Any]:
-    """The values, with others at some indices."""
+    """The values with some replaced."""
     full = list(values)
     for place, part in zip(places, parts, strict=True):
         full[place] = part

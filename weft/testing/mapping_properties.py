@@ -66,7 +66,7 @@ def _empty(x: Any, axis: int) -> Any:
 
 
 def mapped_effects(case: PrimitiveApplication) -> None:
-    """What is mapped has the effects that the application has."""
+    """The mapped application has the effects of the application."""
     effects = case.program().effects
     if not effects:
         raise Skipped("it has no effects")

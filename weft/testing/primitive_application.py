@@ -56,10 +56,10 @@ class PrimitiveApplication:
         """The jaxpr of one application, for operands or for types."""
         given = self.args if args is None else args
         types = [x if isinstance(x, ArrayType) else type_of(x) for x in given]
-        found, _ = trace_to_jaxpr(
+        out, _ = trace_to_jaxpr(
             self.call, types, transformation="check_primitive", name=self.primitive.name
         )
-        return found
+        return out
 
     def takes(self, args: Sequence[Any]) -> bool:
         """Whether the type rule accepts these operands."""
@@ -200,9 +200,9 @@ def stack(rows: Sequence[Any]) -> Any:
 def derivatives(
     case: PrimitiveApplication, function: Callable[..., list[Any]], args: Sequence[Any]
 ) -> Any:
-    """The values, the jvp and the vjp of a function of such operands as those of the application.
-    Not in one executable: XLA takes its time per loop that it emits, and single operations,
-    compiled once, serve all properties."""
+    """The values, the jvp and the vjp of a function with the operands of the application. They are
+    computed by single operations, which are compiled once for all properties: XLA takes its time
+    per loop."""
     places = [] if case.example.order < 1 else case.inexact
 
     def smooth(*xs: Any) -> list[Any]:

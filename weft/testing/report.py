@@ -120,7 +120,7 @@ class Report:
         return "\n".join([*lines, self._summary()])
 
     def _summary(self) -> str:
-        """How many checks ended how, and which rule to look at."""
+        """The numbers of checks by outcome, and the rule to look at."""
         outcomes = ("passed", "failed", "missing", "skipped")
         counts = {outcome: len(self.with_outcome(outcome)) for outcome in outcomes}
         text = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)

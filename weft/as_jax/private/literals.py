@@ -15,9 +15,9 @@ class TypedInt(int):
     dtype: np.dtype[np.generic]
 
     def __new__(cls, value: int, dtype: np.dtype[np.generic]) -> Self:
-        made = super().__new__(cls, value)
-        made.dtype = np.dtype(dtype)
-        return made
+        out = super().__new__(cls, value)
+        out.dtype = np.dtype(dtype)
+        return out
 
 
 class TypedFloat(float):
@@ -26,9 +26,9 @@ class TypedFloat(float):
     dtype: np.dtype[np.generic]
 
     def __new__(cls, value: float, dtype: np.dtype[np.generic]) -> Self:
-        made = super().__new__(cls, value)
-        made.dtype = np.dtype(dtype)
-        return made
+        out = super().__new__(cls, value)
+        out.dtype = np.dtype(dtype)
+        return out
 
 
 class TypedComplex(complex):
@@ -37,9 +37,9 @@ class TypedComplex(complex):
     dtype: np.dtype[np.generic]
 
     def __new__(cls, value: complex, dtype: np.dtype[np.generic]) -> Self:
-        made = super().__new__(cls, value)
-        made.dtype = np.dtype(dtype)
-        return made
+        out = super().__new__(cls, value)
+        out.dtype = np.dtype(dtype)
+        return out
 
 
 class TypedNdArray(np.ndarray):

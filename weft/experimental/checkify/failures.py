@@ -52,9 +52,9 @@ class CheckFailure(Exception):
     @classmethod
     def of(cls, site: Site, values: Sequence[Any]) -> CheckFailure:
         """The failure at a site, given the values that its message shows."""
-        made = cls(cls.text(site, values))
-        made.where = site.where
-        return made
+        out = cls(cls.text(site, values))
+        out.where = site.where
+        return out
 
     @classmethod
     def text(cls, site: Site, values: Sequence[Any]) -> str:
@@ -108,10 +108,10 @@ class BatchedError(CheckFailure):
     def joined(cls, found: dict[tuple[int, ...], CheckFailure]) -> BatchedError:
         """The failures of several elements as one."""
         lines = (f"at mapped index {', '.join(map(str, i))}: {e}" for i, e in found.items())
-        made = cls("\n".join(lines))
-        made.error_mapping = found
-        made.where = next(iter(found.values())).where
-        return made
+        out = cls("\n".join(lines))
+        out.error_mapping = found
+        out.where = next(iter(found.values())).where
+        return out
 
 
 ErrorCategory = type[CheckFailure]
@@ -136,11 +136,11 @@ _numbers: dict[Site, int] = {}
 
 def number_of(site: Site) -> int:
     """The number of a site, the same for equal ones."""
-    found = _numbers.get(site)
-    if found is None:
-        found = _numbers[site] = len(_sites)
+    out = _numbers.get(site)
+    if out is None:
+        out = _numbers[site] = len(_sites)
         _sites.append(site)
-    return found
+    return out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Failure:
         return out
 
     def restricted(self, form: Form) -> Failure:
-        """The failure as far as a form may name it."""
+        """The failure, limited to the sites of a form."""
         own = self.form
         numbers = tuple(n for n in own.numbers if n in form.numbers)
         if numbers == own.numbers:
@@ -221,7 +221,7 @@ NO_FAILURE = Failure(Form(), np.int32(0), {})
 
 
 def at_site(site: Site, failed: Any, values: Sequence[Any]) -> Failure:
-    """The failure at a site where the scalar `failed` holds."""
+    """The failure at a site if the scalar `failed` holds."""
     number = number_of(site)
     slots = {site.types: list(values)}
     form = Form((number,), (site.types,))

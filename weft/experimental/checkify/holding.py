@@ -156,9 +156,9 @@ def with_inputs(jaxpr: Jaxpr, types: Sequence[Any]) -> Jaxpr:
 
 class CheckedRule(Rule):
     """The rule of a custom derivative whose function returns its failure before its results.
-    `failed` computes that failure alone, from all operands; it has no derivative. The user's checks
-    in the rule itself are noted where they stand in the function too, as when it calls that. Other
-    checks are not made in it: they would compare tangents, which is not linear."""
+    `failed` computes that failure alone, from all operands, and has no derivative. The user's
+    checks in the rule are also recorded where the function has them. Other checks are left out:
+    they would compare tangents, which is not linear."""
 
     def __init__(self, rule: Rule, categories: Categories, failed: Callable[..., Failure]) -> None:
         super().__init__(rule.name)

@@ -56,7 +56,7 @@ __all__: list[str] = []
 
 
 def check_operation(trace: CheckTrace, primitive: Primitive, args: Values, params: Params) -> Any:
-    """Applies any other primitive, with the checks that it has."""
+    """Applies any other primitive with its checks."""
     if primitive is check_p:
         return discharge(trace, args, **params)
     categories = trace.categories
@@ -81,7 +81,7 @@ operation_rule.append(check_operation)
 
 
 def discharge(trace: CheckTrace, leaves: Values, form: Form, debug: bool) -> list[Any]:
-    """Notes a check of the user's if its category is asked for; it is gone otherwise."""
+    """Records a user's check if its category is selected; drops it otherwise."""
     trace.add(form.failure(leaves).restricted(form.only(trace.categories)))
     return []
 
@@ -93,7 +93,7 @@ def record(
     failed: Any,
     values: Sequence[Any] = (),
 ) -> None:
-    """Notes that a check failed here where the scalar `failed` holds."""
+    """Records a failure here if the scalar `failed` holds."""
     types = tuple(ArrayType(type_of(x).shape, type_of(x).dtype) for x in values)
     where = sources.describe(sources.current())
     trace.add(at_site(Site(category, details, None, types, where), failed, values))
@@ -113,7 +113,7 @@ INDEXED = SCATTERS | {gather_p, dynamic_slice_p, dynamic_update_slice_p}
 
 
 def check_bounds(trace: CheckTrace, primitive: Primitive, args: Values, params: Params) -> None:
-    """Notes the first index that is out of bounds."""
+    """Records the first index that is out of bounds."""
     shape = type_of(args[0]).shape
     if primitive is dynamic_slice_p:
         positions, sizes, axes = list(args[1:]), params["slice_sizes"], range(len(shape))
@@ -134,7 +134,7 @@ def check_bounds(trace: CheckTrace, primitive: Primitive, args: Values, params: 
 
 
 def _is_inside(position: Any, last: int) -> bool:
-    """Whether a position is a number that is within bounds."""
+    """Whether a position is a known number within bounds."""
     return isinstance(position, (int, np.generic)) and 0 <= int(position) <= last
 
 

@@ -134,9 +134,7 @@ def _message_value(leaf: Any) -> Any:
         message = "Formatting arguments to checkify.check need to be PyTrees of arrays"
         fix = Fix("format", "put values that are no arrays into the message: f'...'")
         raise WeftTypeError(message, got=described(leaf), fix=fix) from None
-    if of.dtype in dtypes.INEXACT:
-        return stop_gradient(value)
-    return value
+    return stop_gradient(value) if of.dtype in dtypes.INEXACT else value
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:

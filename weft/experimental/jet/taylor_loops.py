@@ -37,7 +37,7 @@ Terms = Sequence[Coefficients]
 
 
 def flags_of(terms: Terms) -> Flags:
-    """Which values have a coefficient that is not zero."""
+    """Which values have a nonzero coefficient."""
     return tuple(any(term is not None for term in own) for own in terms)
 
 
@@ -183,7 +183,7 @@ def repeated(
 def custom_backward(
     trace: JetTrace, primitive: Primitive, primals: Values, terms: Terms, params: Params
 ) -> Any:
-    """A function with a rule for reverse mode alone is that function."""
+    """A function with only a reverse-mode rule is evaluated as it is."""
     return jet_flat(custom_body(params), primals, terms, trace.order, params["name"])
 
 

@@ -59,7 +59,7 @@ def _exchange(ref: Any, idx: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _like(value: Any, part: Any) -> Any:
-    """What is written, with the dtype that numbers take on."""
+    """The values to write, with Python numbers in the part's dtype."""
     of = type_of(value)
     if of.dtype != part.dtype and of.weak_type:
         return jnp.asarray(value, part.dtype)

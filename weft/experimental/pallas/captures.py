@@ -25,7 +25,7 @@ _OPERATION = "pallas_call"
 def check_arguments(
     what: str, function: Callable[..., Any], count: int, named: dict[str, Any], takes: str
 ) -> None:
-    """Raises WeftTypeError for a function that cannot be called with so many arguments."""
+    """Raises WeftTypeError for a function that does not take `count` arguments."""
     try:
         signature = inspect.signature(function)
     except ValueError:
@@ -41,8 +41,7 @@ def check_arguments(
 
 def check_captures(what: str, function: Any, constants: Sequence[Any]) -> None:
     """Raises WeftValueError if a recorded function closes over arrays or traced values. `constants`
-    are those of its program. An array that the function makes of numbers, `jnp.array([0, 2])`, is a
-    constant as well, and no fault."""
+    are those of its program; an array of numbers, `jnp.array([0, 2])`, is one too, and allowed."""
     arrays = [value for value in constants if not isinstance(value, Ref)]
     if not arrays:
         return
@@ -87,7 +86,7 @@ def _arrays(value: Any, seen: set[int]) -> Iterator[Any]:
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """The names that a code object and those inside of it read."""
+    """The names that a code object and its inner ones read."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -171,7 +171,7 @@ def _fill_mode(interpret: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    """What `pallas_call` was given."""
+    """The arguments of `pallas_call`."""
 
     kernel: Callable[..., Any]
     name: str
@@ -313,19 +313,19 @@ def _result_type(out: Any) -> ArrayType:
 def _lengths(grid: Any) -> list[Any]:
     """The lengths of a grid: ints, and int32 where they are known only when it runs."""
     entries = grid if isinstance(grid, (tuple, list)) else (grid,)
-    found = []
+    out = []
     for entry in entries:
         length = entry[1] if isinstance(entry, tuple) and len(entry) == 2 else entry
         if isinstance(length, Tracer) and not length.shape and length.dtype.kind in "iu":
-            found.append(convert_element_type(length, INDEX.dtype))
+            out.append(convert_element_type(length, INDEX.dtype))
         elif not isinstance(length, (bool, Tracer)) and hasattr(length, "__index__"):
-            found.append(length.__index__())
+            out.append(length.__index__())
         else:
             message = f"{_OPERATION}: an entry of the grid is no length"
             fix = Fix("grid", "pass an int, or a tuple of ints")
             wanted = "an integer, or a tuple of integers"
             raise refusal(WeftTypeError, message, _OPERATION, described(length), wanted, fix)
-    return found
+    return out
 
 
 def _specs(argument: str, specs: Any, wanted: Any, what: str) -> list[BlockSpec]:
@@ -405,18 +405,18 @@ class _Interpretation:
         return total
 
     def _indices(self, number: Any) -> list[Any]:
-        """The place of a step in the grid; the first one for the number None."""
+        """The grid indices of a step; the first ones for the number None."""
         lengths = [INDEX.dtype.type(n) if isinstance(n, int) else n for n in self.lengths]
         moving = [i for i, n in enumerate(self.lengths) if not (isinstance(n, int) and n == 1)]
-        found: list[Any] = [INDEX.dtype.type(0)] * len(lengths)
+        out: list[Any] = [INDEX.dtype.type(0)] * len(lengths)
         if number is None:
-            return found
+            return out
         number = convert_element_type(number, INDEX.dtype)
         for i in moving[:0:-1]:
-            found[i] = rem(number, lengths[i])
+            out[i] = rem(number, lengths[i])
             number = div(number, lengths[i])
-        found[moving[0]] = number
-        return found
+        out[moving[0]] = number
+        return out
 
     def _first_ref(self) -> int:
         dynamic = sum(not isinstance(n, int) for n in self.lengths)
@@ -428,7 +428,7 @@ class _Interpretation:
         return [i - first for i in written_inputs(self.program) if i >= first]
 
     def _step(self, indices: list[Any], scalars: list[Any], arrays: list[Any]) -> list[Any]:
-        """The arrays after the kernel has run once."""
+        """The arrays after one run of the kernel."""
         starts = [item.starts(indices, scalars) for item in self.operands]
         pairs = list(zip(self.operands, starts, strict=True))
         count = len(pairs)

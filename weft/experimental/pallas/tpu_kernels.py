@@ -45,9 +45,9 @@ def async_copy(
         priority: Has no meaning in an interpreted kernel.
         add: Whether values are added to what is there.
     """
-    found = AsyncCopy(src_ref, dst_ref)
-    found.start(priority, add=add)
-    return found
+    out = AsyncCopy(src_ref, dst_ref)
+    out.start(priority, add=add)
+    return out
 
 
 def sync_copy(src_ref: Any, dst_ref: Any, *, add: bool = False) -> None:

@@ -57,8 +57,8 @@ def empty(
     BCOO(float32[3, 4], nse=0)
     """
     cls = _class("empty", sparse_format, tuple(_FORMATS))
-    made: JAXSparse = cls._empty(shape, dtype=dtype, index_dtype=index_dtype, **kwds)
-    return made
+    out: JAXSparse = cls._empty(shape, dtype=dtype, index_dtype=index_dtype, **kwds)
+    return out
 
 
 def eye(
@@ -82,5 +82,5 @@ def eye(
     """
     M = N if M is None else M
     cls = _class("eye", sparse_format, ("bcoo", "coo", "csc", "csr"))
-    made: JAXSparse = cls._eye(int(N), int(M), int(k), dtype=dtype, index_dtype=index_dtype, **kwds)
-    return made
+    out: JAXSparse = cls._eye(int(N), int(M), int(k), dtype=dtype, index_dtype=index_dtype, **kwds)
+    return out

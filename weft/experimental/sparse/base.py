@@ -33,7 +33,7 @@ class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
 
 
 class SparseInfo(NamedTuple):
-    """What is known of a sparse array without its buffers."""
+    """The static properties of a sparse array."""
 
     shape: tuple[int, ...]
     indices_sorted: bool = False

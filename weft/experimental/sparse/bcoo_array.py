@@ -47,7 +47,7 @@ def is_numpy(value: Any) -> bool:
 
 
 def bcoo_properties(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProperties:
-    """What the shapes of the buffers say. Raises ShapeError if they do not fit the shape."""
+    """The properties from the shapes of the buffers. Raises ShapeError if they do not fit."""
     data_shape, index_shape = type_of(data).shape, type_of(indices).shape
     n_batch, n_sparse = len(index_shape) - 2, index_shape[-1] if index_shape else 0
     n_dense = len(shape) - n_batch - n_sparse
@@ -126,10 +126,10 @@ class BCOO(JAXSparse):
 
     @classmethod
     def tree_unflatten(cls, aux_data: Any, children: Sequence[Any]) -> Self:
-        made = object.__new__(cls)
-        made.data, made.indices = children
-        made.shape, made.indices_sorted, made.unique_indices = aux_data
-        return made
+        out = object.__new__(cls)
+        out.data, out.indices = children
+        out.shape, out.indices_sorted, out.unique_indices = aux_data
+        return out
 
     @classmethod
     def fromdense(
@@ -137,10 +137,10 @@ class BCOO(JAXSparse):
         n_batch: int = 0,
     ) -> BCOO:  # fmt: skip
         """The nonzero elements of a dense array: `bcoo_fromdense`."""
-        made: BCOO = methods.bcoo_fromdense(
+        out: BCOO = methods.bcoo_fromdense(
             mat, nse=nse, index_dtype=index_dtype, n_dense=n_dense, n_batch=n_batch
         )
-        return made
+        return out
 
     @classmethod
     def from_scipy_sparse(
@@ -148,18 +148,18 @@ class BCOO(JAXSparse):
     ) -> BCOO:
         """The elements of a sparse matrix of SciPy's. Raises WeftNotImplementedError for batch and
         dense dimensions, which such a matrix does not have."""
-        made: BCOO = methods.bcoo_from_scipy(mat, index_dtype, n_batch, n_dense)
-        return made
+        out: BCOO = methods.bcoo_from_scipy(mat, index_dtype, n_batch, n_dense)
+        return out
 
     @classmethod
     def _empty(cls, shape: Sequence[int], **options: Any) -> BCOO:
-        made: BCOO = methods.bcoo_empty(shape, **options)
-        return made
+        out: BCOO = methods.bcoo_empty(shape, **options)
+        return out
 
     @classmethod
     def _eye(cls, N: int, M: int, k: int, **options: Any) -> BCOO:
-        made: BCOO = methods.bcoo_eye(N, M, k, **options)
-        return made
+        out: BCOO = methods.bcoo_eye(N, M, k, **options)
+        return out
 
     def todense(self) -> Array:
         """The dense array."""
@@ -168,39 +168,39 @@ class BCOO(JAXSparse):
 
     def transpose(self, axes: Sequence[int] | None = None) -> BCOO:
         """The array with its axes permuted, batch, sparse and dense ones among themselves."""
-        made: BCOO = methods.bcoo_transpose(self, permutation=axes)
-        return made
+        out: BCOO = methods.bcoo_transpose(self, permutation=axes)
+        return out
 
     def reshape(self, *shape: Any, **options: Any) -> BCOO:
         """The array in another shape, as `ndarray.reshape`; see `bcoo_reshape`."""
-        made: BCOO = methods.reshape(self, *shape, **options)
-        return made
+        out: BCOO = methods.reshape(self, *shape, **options)
+        return out
 
     def astype(self, dtype: Any) -> BCOO:
         """The array with its elements converted."""
-        made: BCOO = methods.astype(self, dtype)
-        return made
+        out: BCOO = methods.astype(self, dtype)
+        return out
 
     def update_layout(
         self, *, n_batch: int | None = None, n_dense: int | None = None,
         on_inefficient: str | None = "error",
     ) -> BCOO:  # fmt: skip
         """The array with other numbers of batch and dense dimensions: `bcoo_update_layout`."""
-        made: BCOO = methods.bcoo_update_layout(
+        out: BCOO = methods.bcoo_update_layout(
             self, n_batch=n_batch, n_dense=n_dense, on_inefficient=on_inefficient
         )
-        return made
+        return out
 
     def sum_duplicates(self, nse: int | None = None, remove_zeros: bool = True) -> BCOO:
         """The array with elements of equal indices added, and its indices sorted."""
         function = methods.bcoo_eliminate_zeros if remove_zeros else methods.bcoo_sum_duplicates
-        made: BCOO = function(self, nse=nse)
-        return made
+        out: BCOO = function(self, nse=nse)
+        return out
 
     def sort_indices(self) -> BCOO:
         """The array with the elements of each batch in the order of their indices."""
-        made: BCOO = methods.bcoo_sort_indices(self)
-        return made
+        out: BCOO = methods.bcoo_sort_indices(self)
+        return out
 
 
 let_reflect(BCOO)

@@ -57,8 +57,8 @@ def bcoo_conv_general_dilated(
     a, b = (bcoo_update_layout(x, n_batch=0, n_dense=0) for x in (a, b))
     length = shapes[0][2] + before + after - shapes[1][2] + 1
     dtype = preferred_element_type or jnp.result_type(a.data, b.data)
-    made: BCOO = _convolve(a, b, before=before, length=length, dtype=dtype)
-    return made
+    out: BCOO = _convolve(a, b, before=before, length=length, dtype=dtype)
+    return out
 
 
 @jit(inline=True, static_argnames=("before", "length", "dtype"))

@@ -79,7 +79,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
 
 
 def _same_ndim(operation: str, lhs: BCOO, rhs: BCOO) -> tuple[BCOO, BCOO]:
-    """Both operands with as many dimensions: that with fewer gets some in front."""
+    """Both operands with equal ranks: adds leading dimensions to one."""
     ndim = max(lhs.ndim, rhs.ndim)
 
     def raised(x: BCOO) -> BCOO:
@@ -130,9 +130,9 @@ def _multiply(kept: BCOO, other: BCOO, *, shape: tuple[int, ...]) -> BCOO:
 
 
 def bcoo_spdot_general(lhs: BCOO, rhs: BCOO, *, dims: Any, preferred: Any = None) -> BCOO:
-    """The product of two BCOOs as a BCOO; `dims` are `DotDimensions`. Stored are as many elements
-    as pairs can meet, or all of the result if that is less. Called eagerly on large operands: as
-    many as do meet, rounded up."""
+    """The product of two BCOOs as a BCOO; `dims` are `DotDimensions`. It stores as many elements as
+    pairs can meet, or the whole result if that is less; eagerly and for large operands, as many as
+    do meet, rounded up."""
     dtype = preferred or jnp.result_type(lhs.data, rhs.data)
     batched = all(d < lhs.n_batch for d in dims.lhs_batch)
     batched = batched and all(d < rhs.n_batch for d in dims.rhs_batch)
@@ -151,11 +151,11 @@ def bcoo_spdot_general(lhs: BCOO, rhs: BCOO, *, dims: Any, preferred: Any = None
     if most > _ALWAYS and is_eager():
         count = int(_count_pairs(lhs, rhs, match=match))
         most = min(most, max(1, 1 << (count - 1).bit_length()) if count else 0)
-    made: BCOO = _spdot(
+    out: BCOO = _spdot(
         lhs, rhs, match=match, shared=shared, pairs=most, whole=size <= most, dtype=dtype
     )
-    assert made.n_batch == n
-    return made
+    assert out.n_batch == n
+    return out
 
 
 def _arrange(mat: BCOO, batch: Sequence[int], contract: Sequence[int], batched: bool) -> BCOO:

@@ -44,19 +44,19 @@ class DotDimensions(NamedTuple):
 def dot_dimensions(operation: str, lhs: Any, rhs: Any, dimension_numbers: Any) -> DotDimensions:
     """The dimensions of a product. Raises ShapeError if the operands do not fit."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
-    found = DotDimensions(
+    out = DotDimensions(
         *(tuple(map(int, x)) for x in (lhs_contract, rhs_contract, lhs_batch, rhs_batch))
     )
     left, right = _shape(lhs), _shape(rhs)
     fits = all(
         len(a) == len(b) and all(left[i] == right[j] for i, j in zip(a, b, strict=True))
-        for a, b in ((found.lhs_contract, found.rhs_contract), (found.lhs_batch, found.rhs_batch))
+        for a, b in ((out.lhs_contract, out.rhs_contract), (out.lhs_batch, out.rhs_batch))
     )
     if not fits:
         message = f"{operation}: contracted and batch dimensions of both operands are alike"
         got = f"shapes {left} and {right}, dimension_numbers={dimension_numbers}"
         raise refusal(ShapeError, message, operation, got, "pairs of dimensions of equal length")
-    return found
+    return out
 
 
 def _shape(x: Any) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ from weft.ops.structural.shape import canonical_axes, canonical_axis
 
 
 def _kinds(mat: BCOO, dims: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-    """Which of some dimensions are batch, sparse and dense ones, counted within their kind."""
+    """The batch, sparse and dense ones of some dimensions, counted within their kind."""
     edge = mat.n_batch + mat.n_sparse
     batch = [d for d in dims if d < mat.n_batch]
     sparse = [d - mat.n_batch for d in dims if mat.n_batch <= d < edge]
@@ -36,12 +36,12 @@ def _kinds(mat: BCOO, dims: Sequence[int]) -> tuple[list[int], list[int], list[i
 
 
 def _index_set(operation: str, values: Sequence[Any], count: int) -> tuple[int, ...]:
-    found = tuple(map(operator.index, values))
-    if len(found) != count:
+    out = tuple(map(operator.index, values))
+    if len(out) != count:
         message = f"{operation} takes one number for each dimension"
-        got, wanted = f"{found}", f"{count} numbers"
+        got, wanted = f"{out}", f"{count} numbers"
         raise refusal(WeftValueError, message, operation, got, wanted)
-    return found
+    return out
 
 
 # ---- order and shape -----------------------------------------------------------------------------
@@ -76,8 +76,8 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int] | None = None) -> BC
         if sorted(group) != list(range(start, start + len(group))):
             what = "batch, sparse and dense dimensions are permuted among themselves"
             raise unsupported(operation, what, f"permutation={order} of {mat!r}")
-    made: BCOO = mat if order == tuple(range(mat.ndim)) else _transpose(mat, permutation=order)
-    return made
+    out: BCOO = mat if order == tuple(range(mat.ndim)) else _transpose(mat, permutation=order)
+    return out
 
 
 @jit(inline=True, static_argnames=("permutation",))
@@ -127,8 +127,8 @@ def bcoo_reshape(
     if ends is None:
         what = "the new shape mixes batch, sparse and dense dimensions"
         raise unsupported(operation, what, f"new_sizes={sizes} of {mat!r}")
-    made: BCOO = _reshape(mat, new_sizes=sizes, ends=ends)
-    return made
+    out: BCOO = _reshape(mat, new_sizes=sizes, ends=ends)
+    return out
 
 
 def _split_alike(
@@ -198,8 +198,8 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
         message = f"{operation} removes dimensions of length 1"
         got, wanted = f"dimensions={dims} of shape {arr.shape}", "dimensions of length 1"
         raise refusal(ShapeError, message, operation, got, wanted)
-    made: BCOO = arr if not dims else _squeeze(arr, dimensions=tuple(sorted(dims)))
-    return made
+    out: BCOO = arr if not dims else _squeeze(arr, dimensions=tuple(sorted(dims)))
+    return out
 
 
 @jit(inline=True, static_argnames=("dimensions",))
@@ -256,8 +256,8 @@ def bcoo_broadcast_in_dim(
         got = f"shape {mat.shape}, broadcast_dimensions={dims}, new shape {shape}"
         wanted = "growing dimensions of the new shape, with the same lengths or 1"
         raise refusal(ShapeError, message, operation, got, wanted)
-    made: BCOO = _broadcast(mat, shape=shape, dims=dims)
-    return made
+    out: BCOO = _broadcast(mat, shape=shape, dims=dims)
+    return out
 
 
 @jit(inline=True, static_argnames=("shape", "dims"))
@@ -328,8 +328,8 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     """
     check_operand("bcoo_rev", operand)
     dims = canonical_axes(tuple(dimensions), operand.ndim, "bcoo_rev")
-    made: BCOO = _rev(operand, dimensions=dims)
-    return made
+    out: BCOO = _rev(operand, dimensions=dims)
+    return out
 
 
 @jit(inline=True, static_argnames=("dimensions",))
@@ -382,8 +382,8 @@ def bcoo_slice(
         message = f"{operation}: the slice does not lie in the shape"
         got = f"{starts} to {limits} in steps of {steps}, shape {mat.shape}"
         raise refusal(WeftValueError, message, operation, got, "0 <= start <= limit <= length")
-    made: BCOO = _slice(mat, starts=starts, limits=limits, steps=steps)
-    return made
+    out: BCOO = _slice(mat, starts=starts, limits=limits, steps=steps)
+    return out
 
 
 @jit(inline=True, static_argnames=("starts", "limits", "steps"))
@@ -458,8 +458,8 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
         message = f"{operation}: the block does not fit the shape"
         got = f"{len(start_indices)} starts, slice_sizes={sizes}, shape {mat.shape}"
         raise refusal(WeftValueError, message, operation, got, "a start and a size per dimension")
-    made: BCOO = _dynamic_slice(mat, [jnp.asarray(x) for x in start_indices], sizes=sizes)
-    return made
+    out: BCOO = _dynamic_slice(mat, [jnp.asarray(x) for x in start_indices], sizes=sizes)
+    return out
 
 
 @jit(inline=True, static_argnames=("sizes",))
@@ -497,8 +497,8 @@ def _dynamic_slice(mat: BCOO, starts: Sequence[Any], *, sizes: tuple[int, ...]) 
 def bcoo_take(mat: BCOO, rows: Any) -> BCOO:
     """The parts of a BCOO at indices `rows` along its first dimension, which is a batch dimension
     of the result (one for each dimension of `rows`)."""
-    made: BCOO = _take(mat, jnp.asarray(rows))
-    return made
+    out: BCOO = _take(mat, jnp.asarray(rows))
+    return out
 
 
 @jit(inline=True)
@@ -560,7 +560,7 @@ def bcoo_gather(
 
 
 def common_layout(operands: Sequence[BCOO]) -> list[BCOO]:
-    """BCOOs with the same numbers of batch and dense dimensions: the fewest of each."""
+    """BCOOs with equal numbers of batch and dense dimensions: the fewest of each."""
     n_batch = min(x.n_batch for x in operands)
     n_dense = min(x.n_dense for x in operands)
     return [bcoo_update_layout(x, n_batch=n_batch, n_dense=n_dense) for x in operands]
@@ -590,8 +590,8 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     first = operands[0]
     if dim >= first.n_batch + first.n_sparse:
         operands = [bcoo_update_layout(x, n_dense=first.ndim - dim - 1) for x in operands]
-    made: BCOO = _concatenate(operands, dim=dim, dtype=dtype)
-    return made
+    out: BCOO = _concatenate(operands, dim=dim, dtype=dtype)
+    return out
 
 
 @jit(inline=True, static_argnames=("dim", "dtype"))
@@ -646,8 +646,8 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     """
     check_operand("bcoo_reduce_sum", mat)
     dims = canonical_axes(tuple(axes), mat.ndim, "bcoo_reduce_sum")
-    made: BCOO = mat if not dims else _reduce_sum(mat, axes=tuple(sorted(dims)))
-    return made
+    out: BCOO = mat if not dims else _reduce_sum(mat, axes=tuple(sorted(dims)))
+    return out
 
 
 @jit(inline=True, static_argnames=("axes",))

@@ -199,8 +199,8 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
         got, wanted = f"shape {type_of(arr).shape}", f"shape {sparr.shape}"
         raise refusal(WeftValueError, message, "bcoo_extract", got, wanted)
     unique = sparr.unique_indices if assume_unique is None else bool(assume_unique)
-    made: BCOO = _extract(sparr, arr, unique=unique)
-    return made
+    out: BCOO = _extract(sparr, arr, unique=unique)
+    return out
 
 
 @jit(inline=True, static_argnames=("unique",))
@@ -238,8 +238,8 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     Array([2., 1.], dtype=float32)
     """
     check_operand("bcoo_sort_indices", mat)
-    made: BCOO = mat if mat.indices_sorted else _sort(mat)
-    return made
+    out: BCOO = mat if mat.indices_sorted else _sort(mat)
+    return out
 
 
 def ordered(mat: BCOO) -> tuple[Any, Any]:
@@ -292,8 +292,8 @@ def _sum_duplicates(operation: str, mat: BCOO, nse: int | None, remove_zeros: bo
             message = f"{operation}: nse must be given where the indices are traced"
             got, wanted = repr(mat), "nse=, the number of elements to keep"
             raise refusal(WeftValueError, message, operation, got, wanted) from error
-    made: BCOO = _sum(mat, nse=int(nse), remove_zeros=remove_zeros)
-    return made
+    out: BCOO = _sum(mat, nse=int(nse), remove_zeros=remove_zeros)
+    return out
 
 
 def _sort_for_sums(mat: BCOO, remove_zeros: bool) -> tuple[Any, Any, Any]:
@@ -379,8 +379,8 @@ def bcoo_update_layout(
         if new > old:
             _inefficient(f"raising {name} of a BCOO of shape {mat.shape} from {old} to {new} "
                          "stores every element many times", on_inefficient)  # fmt: skip
-    made: BCOO = _update_layout(mat, n_batch=n_batch, n_dense=n_dense)
-    return made
+    out: BCOO = _update_layout(mat, n_batch=n_batch, n_dense=n_dense)
+    return out
 
 
 def _inefficient(what: str, on_inefficient: str | None) -> None:
@@ -421,7 +421,7 @@ def all_indices(shape: Sequence[int], dtype: Any) -> Any:
 
 
 def _dense_to_sparse(mat: BCOO, count: int) -> BCOO:
-    """The first `count` dense dimensions become sparse: each block becomes its elements."""
+    """Makes the first `count` dense dimensions sparse: splits blocks into elements."""
     start = mat.ndim - mat.n_dense
     block = mat.shape[start : start + count]
     size = math.prod(block)

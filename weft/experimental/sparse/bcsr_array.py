@@ -36,7 +36,7 @@ class BCSRProperties(NamedTuple):
 
 
 def bcsr_properties(data: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> BCSRProperties:
-    """What the shapes of the buffers say. Raises ShapeError if they do not fit the shape."""
+    """The properties from the shapes of the buffers. Raises ShapeError if they do not fit."""
     shapes = [type_of(x).shape for x in (data, indices, indptr)]
     n_batch = len(shapes[1]) - 1
     n_dense = len(shape) - n_batch - 2
@@ -110,10 +110,10 @@ class BCSR(JAXSparse):
 
     @classmethod
     def tree_unflatten(cls, aux_data: Any, children: Sequence[Any]) -> Self:
-        made = object.__new__(cls)
-        made.data, made.indices, made.indptr = children
-        made.shape, made.indices_sorted, made.unique_indices = aux_data
-        return made
+        out = object.__new__(cls)
+        out.data, out.indices, out.indptr = children
+        out.shape, out.indices_sorted, out.unique_indices = aux_data
+        return out
 
     @classmethod
     def fromdense(
@@ -121,10 +121,10 @@ class BCSR(JAXSparse):
         n_batch: int = 0,
     ) -> BCSR:  # fmt: skip
         """The nonzero elements of a dense array: `bcsr_fromdense`."""
-        made: BCSR = methods.bcsr_fromdense(
+        out: BCSR = methods.bcsr_fromdense(
             mat, nse=nse, index_dtype=index_dtype, n_dense=n_dense, n_batch=n_batch
         )
-        return made
+        return out
 
     @classmethod
     def from_scipy_sparse(
@@ -132,24 +132,24 @@ class BCSR(JAXSparse):
     ) -> BCSR:
         """The elements of a sparse matrix of SciPy's. Raises WeftNotImplementedError for batch and
         dense dimensions, which such a matrix does not have."""
-        made: BCSR = methods.bcsr_from_scipy(mat, index_dtype, n_batch, n_dense)
-        return made
+        out: BCSR = methods.bcsr_from_scipy(mat, index_dtype, n_batch, n_dense)
+        return out
 
     @classmethod
     def from_bcoo(cls, arr: BCOO) -> BCSR:
         """The BCSR of a BCOO with two sparse dimensions; its elements are sorted."""
-        made: BCSR = methods.bcsr_from_bcoo(arr)
-        return made
+        out: BCSR = methods.bcsr_from_bcoo(arr)
+        return out
 
     @classmethod
     def _empty(cls, shape: Sequence[int], **options: Any) -> BCSR:
-        made: BCSR = methods.bcsr_empty(shape, **options)
-        return made
+        out: BCSR = methods.bcsr_empty(shape, **options)
+        return out
 
     def to_bcoo(self) -> BCOO:
         """The BCOO with the same elements."""
-        made: BCOO = methods.bcsr_to_bcoo(self)
-        return made
+        out: BCOO = methods.bcsr_to_bcoo(self)
+        return out
 
     def todense(self) -> Array:
         """The dense array."""
@@ -166,8 +166,8 @@ class BCSR(JAXSparse):
     def sum_duplicates(self, nse: int | None = None, remove_zeros: bool = True) -> BCSR:
         """The array with elements of equal indices added, and columns sorted in each row."""
         function = methods.bcsr_eliminate_zeros if remove_zeros else methods.bcsr_sum_duplicates
-        made: BCSR = function(self, nse=nse)
-        return made
+        out: BCSR = function(self, nse=nse)
+        return out
 
 
 let_reflect(BCSR)

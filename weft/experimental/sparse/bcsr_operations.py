@@ -45,8 +45,8 @@ def element_rows(indptr: Any, nse: int) -> Any:
 def bcsr_to_bcoo(mat: BCSR) -> BCOO:
     """The BCOO with the elements of a BCSR."""
     _check("bcsr_to_bcoo", mat)
-    made: BCOO = _to_bcoo(mat)
-    return made
+    out: BCOO = _to_bcoo(mat)
+    return out
 
 
 @jit(inline=True)
@@ -65,8 +65,8 @@ def bcsr_from_bcoo(arr: BCOO) -> BCSR:
     if not isinstance(arr, BCOO) or arr.n_sparse != 2:
         what = "a BCSR is made of a BCOO with two sparse dimensions"
         raise unsupported("from_bcoo", what, repr(arr)[:100])
-    made: BCSR = _from_bcoo(bcoo_sort_indices(arr))
-    return made
+    out: BCSR = _from_bcoo(bcoo_sort_indices(arr))
+    return out
 
 
 @jit(inline=True)

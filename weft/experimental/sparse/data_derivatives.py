@@ -191,16 +191,16 @@ def jacfwd(
     >>> sparse.jacfwd(lambda m: m @ jnp.ones(2))(sparse.eye(2))
     BCOO(float32[2, 2, 2], nse=2, n_batch=1)
     """
-    found: Function = _forward(fun, argnums, has_aux, **kwargs)
-    return found
+    out: Function = _forward(fun, argnums, has_aux, **kwargs)
+    return out
 
 
 def jacrev(
     fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, **kwargs: Any
 ) -> Function:
     """`weft.jacrev` of a function of trees with BCOOs and dense results: see `jacfwd`."""
-    found: Function = _reverse(fun, argnums, has_aux, **kwargs)
-    return found
+    out: Function = _reverse(fun, argnums, has_aux, **kwargs)
+    return out
 
 
 jacobian = jacrev

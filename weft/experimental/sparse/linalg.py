@@ -137,7 +137,7 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Arra
 
 
 def _orthonormal(basis: Any) -> Any:
-    """An orthonormal basis of the space that columns span; columns of no rank become zeros."""
+    """An orthonormal basis of the columns' span; dependent columns become zeros."""
     scale = jnp.linalg.norm(basis, axis=0)
     basis = basis / jnp.where(scale > 0, scale, 1)
     for _ in range(2):
@@ -150,7 +150,7 @@ def _orthonormal(basis: Any) -> Any:
 
 
 def _without(basis: Any, space: Any) -> Any:
-    """Columns without their parts in the space of orthonormal columns (twice is enough)."""
+    """Columns orthogonalized against orthonormal ones (twice is enough)."""
     for _ in range(2):
         basis = basis - space @ (space.T @ basis)
     return basis

@@ -27,7 +27,7 @@ from weft.typing import Array
 
 
 class COOInfo(NamedTuple):
-    """What is known of a COO without its buffers."""
+    """The static properties of a COO."""
 
     shape: tuple[int, ...]
     rows_sorted: bool = False
@@ -95,10 +95,10 @@ class COO(_Matrix):
 
     @classmethod
     def tree_unflatten(cls, aux_data: Any, children: Sequence[Any]) -> Self:
-        made = object.__new__(cls)
-        made.data, made.row, made.col = children
-        made.shape, made._rows_sorted, made._cols_sorted = aux_data
-        return made
+        out = object.__new__(cls)
+        out.data, out.row, out.col = children
+        out.shape, out._rows_sorted, out._cols_sorted = aux_data
+        return out
 
     def coordinates(self) -> tuple[Any, Any]:
         return self.row, self.col
@@ -155,10 +155,10 @@ class _Compressed(_Matrix):
 
     @classmethod
     def tree_unflatten(cls, aux_data: Any, children: Sequence[Any]) -> Self:
-        made = object.__new__(cls)
-        made.data, made.indices, made.indptr = children
-        made.shape = aux_data
-        return made
+        out = object.__new__(cls)
+        out.data, out.indices, out.indptr = children
+        out.shape = aux_data
+        return out
 
     def outer(self) -> Any:
         """The row (of CSR) or column (of CSC) of each element."""
@@ -269,8 +269,8 @@ def _elements(operation: str, mat: Any, nse: int | None, index_dtype: Any) -> tu
     _check_matrix(operation, type_of(mat).shape)
     if nse is None:
         nse = known_count(operation, count_stored(mat, n_batch=0, n_dense=0))
-    found: tuple[Any, ...] = _list_elements(mat, nse=int(nse), index_dtype=np.dtype(index_dtype))
-    return found
+    out: tuple[Any, ...] = _list_elements(mat, nse=int(nse), index_dtype=np.dtype(index_dtype))
+    return out
 
 
 @jit(inline=True, static_argnames=("nse", "index_dtype"))

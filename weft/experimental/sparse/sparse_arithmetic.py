@@ -182,7 +182,7 @@ def subtract(x: Any, y: Any) -> Any:
 
 
 def _by_coordinates(function: Callable[..., Any], *operands: Any) -> Any:
-    """An operation of BCSRs by way of BCOOs; a sparse matrix that results is a BCSR again."""
+    """An operation of BCSRs through BCOOs; a sparse result is a BCSR again."""
     out = function(*(x.to_bcoo() if isinstance(x, BCSR) else x for x in operands))
     if isinstance(out, BCOO) and out.n_sparse == 2:
         return BCSR.from_bcoo(out)

@@ -79,7 +79,7 @@ def _keep_zero(primitive: Primitive, how: Rule, x: Any, **params: Any) -> Any:
 
 
 def _by_bcoo(rule: Rule) -> Rule:
-    """A rule for BCOOs, as one for BCSRs too; a sparse matrix that results is a BCSR again."""
+    """A rule for BCOOs, extended to BCSRs; a sparse result is a BCSR again."""
 
     @functools.wraps(rule)
     def converting(*args: Any, **params: Any) -> Any:

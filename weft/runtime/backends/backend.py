@@ -117,16 +117,15 @@ class Executable(abc.ABC):
 
     @abc.abstractmethod
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Starts the executable and returns its results, which may still be being computed. Raises
-        DeletedArrayError for an argument that was deleted or donated, and WeftError for an
-        immediate failure (such as a callback on the CPU); a later one is raised where results are
-        waited for."""
+        """Starts the executable and returns its results, perhaps before they are computed. Raises
+        DeletedArrayError for a deleted or donated argument, and WeftError for an immediate failure
+        (such as a callback on the CPU); a later one is raised by the wait for results."""
 
     @abc.abstractmethod
     def run_to_end(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Waits for the arguments, runs the executable, and waits for its results and effects. For
-        executables that call Python functions: an exception that one of them raises is raised here,
-        with its traceback. Otherwise raises what `run` does."""
+        """Waits for the arguments, runs the executable, and waits for its results and effects, as
+        executables that call Python need. Raises a Python function's exception with its traceback,
+        else what `run` raises."""
 
     @property
     @abc.abstractmethod
@@ -209,7 +208,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def heap_profile(self) -> bytes:
-        """What takes the memory of the devices, as a protocol buffer of pprof."""
+        """A memory profile of the devices, as a protocol buffer of pprof."""
 
     # -- placements --
 
@@ -254,7 +253,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def host_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """A NumPy array to be filled, in memory that `put` with `copy=False` can use in place."""
+        """An uninitialized NumPy array that `put` with `copy=False` can use in place."""
 
     @abc.abstractmethod
     def put_shards(
@@ -276,10 +275,9 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def relabel(self, buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
-        """The memory of a buffer as another array; nothing is copied, and deleting one deletes
-        both. The devices of `placement` are those of the buffer in the same order, and each holds a
-        block of the shape that it has to hold now. Raises DeletedArrayError for a buffer that was
-        deleted or donated."""
+        """The memory of a buffer as another array, without a copy: deleting one deletes both.
+        `placement` has the buffer's devices in the same order, with blocks of the shapes that they
+        hold. Raises DeletedArrayError for a deleted or donated buffer."""
 
     @abc.abstractmethod
     def shards(self, buffer: Buffer) -> list[Buffer]:
@@ -320,7 +318,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def fault(self, error: Exception, buffers: Sequence[Buffer]) -> WeftError:
-        """The error for the user when running an executable on these buffers failed."""
+        """The error for the user when an executable fails on these buffers."""
 
     @abc.abstractmethod
     def device_of(self, buffer: Buffer) -> Device:

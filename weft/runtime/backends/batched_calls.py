@@ -54,7 +54,7 @@ def most_in_place(routine: str, dtype: Any, shapes: Sequence[tuple[int, ...]]) -
 
 
 def _operation_count(routine: str, dtype: Any, shapes: Sequence[tuple[int, ...]]) -> int:
-    """For one matrix, at least as many operations as jaxlib estimates."""
+    """An upper bound of jaxlib's estimate of the operations for one matrix."""
     if routine == "trsm":
         count = math.prod(shapes[1]) * shapes[0][-1]
     elif routine in ("orgqr", "ungqr", "ormqr", "unmqr"):
@@ -104,7 +104,7 @@ def in_parts(
 def _of_transposed(
     call: Call, operands: Sequence[ir.Value], result_types: Sequence[ir.Type]
 ) -> list[ir.Value]:
-    """A call for transposed matrices, with transposed results."""
+    """Calls with transposed matrices, and transposes the results."""
     given = [_transpose_matrices(x, 1) for x in operands]
     types = [ranked((x.shape[0], *reversed(x.shape[1:])), x.element_type) for x in result_types]
     return [_transpose_matrices(x, 1) for x in call(given, types)]
@@ -202,7 +202,7 @@ def _slice_rows(x: ir.Value, start: int, stop: int) -> ir.Value:
 
 
 def _with_length(kind: ir.Type, axis: int, size: int) -> ir.Type:
-    """The type with another length of an axis."""
+    """The type with another length along an axis."""
     shape = list(kind.shape)
     shape[axis] = size
     return ranked(shape, kind.element_type)

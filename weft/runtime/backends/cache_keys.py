@@ -58,9 +58,9 @@ _loaded: weakref.WeakValueDictionary[tuple[Any, Any, str], Loaded] = weakref.Wea
 def load_or_compile(
     client: Any, module: ir.Module, native: Any, devices: Sequence[Device], threads: int
 ) -> tuple[Loaded, Compile | None]:
-    """The executable of a module without host callbacks, and if it was there, how to compile it.
-    One that was there computes the same, but its text has the source lines of the first module.
-    `threads` is how many the CPU client computes with: XLA splits loops accordingly."""
+    """The executable of a module without host callbacks and, if it was cached, how to compile it:
+    the text of a cached one has the source lines of the first module. `threads` is the number of
+    the CPU client's threads, by which XLA splits loops."""
     on = device_list(tuple(devices))
     program = bytecode(module)
 
@@ -158,7 +158,7 @@ def shared_key(module: ir.Module, options: CompileOptions, devices: Sequence[Dev
 
 @functools.cache
 def _environment_parts(client: Any) -> tuple[str, ...]:
-    """The parts of a key that are the same for all modules of a process."""
+    """The parts of a key that all modules of a process share."""
     machine = _processor() if client.platform == "cpu" else ""
     # XLA_FLAGS is among the compile options; the memory of a client changes no executable.
     environment = [
@@ -172,7 +172,7 @@ def _environment_parts(client: Any) -> tuple[str, ...]:
 
 
 def _processor() -> str:
-    """The processor that XLA generates code for: it uses every feature of it."""
+    """The processor and all its features, which XLA generates code for."""
     found = [sys.platform, platform.machine()]
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:

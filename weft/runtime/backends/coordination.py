@@ -23,9 +23,9 @@ is looked after by `weft.distributed`; jaxlib would end the others with a core d
 
 
 def start_service(host: str, count: int) -> tuple[int, Any]:
-    """The port and the service for a group of `count` processes; it lives as long as the second.
-    Processes are `recoverable` for it: it does not make the others crash where one ends. Who ended
-    is found out and said by `weft.distributed`."""
+    """The port and the service for `count` processes, which lives as long as the returned object.
+    Processes are `recoverable`: one that ends does not crash the others, and `weft.distributed`
+    reports it."""
     with socket.create_server((host, 0)) as free:  # a port that nobody has
         port = free.getsockname()[1]
     service = extension.get_distributed_runtime_service(

@@ -138,9 +138,7 @@ def _svd_by_qr(
 def _first_of(x: ir.Value, type: ir.Type) -> ir.Value:
     """The leading elements of each dimension, as many as a type has."""
     sizes, own = tuple(type.shape), tuple(x.type.shape)
-    if sizes == own:
-        return x
-    return stablehlo.slice_(x, (0,) * len(sizes), sizes)
+    return x if sizes == own else stablehlo.slice_(x, (0,) * len(sizes), sizes)
 
 
 def _eig(

@@ -86,9 +86,8 @@ def compilers_sharding(assignment: np.ndarray[Any, Any] | None) -> Any:
 
 
 def assignment_of(sharding: Any) -> np.ndarray[Any, Any] | None:
-    """The assignment, as `tiled` takes it, of an OpSharding of an executable. An XLA sharding may
-    end in one dimension of equal copies, or in several that say why the copies are equal; the
-    assignment has one."""
+    """The assignment of an executable's OpSharding, in the form of `tiled`: several trailing
+    dimensions of equal copies become one."""
     found = HloSharding.from_proto(sharding)
     if found.is_replicated():
         return None

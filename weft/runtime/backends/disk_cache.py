@@ -107,7 +107,7 @@ def _warn_once(kind: str, text: str) -> None:
 
 
 def default_directory() -> str:
-    """weft's directory among the user's caches, where the system keeps those."""
+    """weft's directory among the user's caches."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA") or os.path.join("~", "AppData", "Local")
         return os.path.join(os.path.expanduser(local), "weft", "cache")
@@ -195,17 +195,16 @@ def _unpack(key: str, maker: str, data: bytes) -> bytes:
     if full > _MOST:
         raise _Unusable("it names more bytes than an executable has")
     # No more than it says, and one byte that shows that there is more.
-    found = zlib.decompressobj().decompress(payload, full + 1)
-    if len(found) != full:
+    out = zlib.decompressobj().decompress(payload, full + 1)
+    if len(out) != full:
         raise _Unusable("it has another length than it says")
-    return found
+    return out
 
 
 def _open_file(path: str, flags: int) -> int:
-    """The descriptor of a file in the directory, which belongs to this user and which no one else
-    can write. Raises _Unusable for anything else. Every file that is not new is opened here. It is
-    looked at once it is open, so that no one can put something else there in between. Not following
-    matters for a link, and not waiting for a pipe, which would wait for its other end."""
+    """Opens a file of the directory that this user owns and nobody else can write. Raises _Unusable
+    for anything else. All existing files are opened here, and checked once open, so that no one can
+    swap them in between. Links are not followed, and pipes not waited for."""
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
@@ -263,16 +262,16 @@ class ProgramCache:
     def load(self, key: str, maker: str) -> bytes | None:
         """The bytes stored under a key; None if there are none, or none that can be trusted."""
         path = self._path(key)
-        found = None
+        out = None
         try:
-            found = _unpack(key, maker, _read(path, key))
+            out = _unpack(key, maker, _read(path, key))
         except FileNotFoundError:
             pass
         except _Unusable as error:
             self.discard(key, str(error))
         except (OSError, zlib.error, MemoryError) as error:
             self.discard(key, f"it cannot be read ({error or 'there is no memory for it'})")
-        if found is None:
+        if out is None:
             self.misses += 1
             _log.debug("compiled program %s: not in the cache", key)
             return None
@@ -280,7 +279,7 @@ class ProgramCache:
         _log.debug("compiled program %s: found in the cache", key)
         with contextlib.suppress(OSError):  # A cache that is only read has no order of use.
             os.utime(path)
-        return found
+        return out
 
     def refuse(self, key: str, reason: str) -> None:
         """Counts an entry that `load` found, but no one can use, as a miss, and removes it."""
@@ -347,9 +346,9 @@ class ProgramCache:
     @contextlib.contextmanager
     def _room(self, size: int) -> Iterator[None]:
         """Makes room for an entry and counts its bytes; no other is added within the `with` block.
-        The count is kept in a file, so that a new entry need not look at all others. It errs
-        upwards (entries written twice, or discarded), and is put right when it is too much. It does
-        not err downwards, since no entry is added without the lock."""
+        The count is in a file, so that a new entry need not look at all others. It may be too high
+        (entries written twice, or discarded), and is corrected when it exceeds the bound; the lock
+        keeps it from being too low."""
         with self._open_locked() as descriptor:
             total = _read_count(descriptor)
             again = secrets.randbelow(_RECOUNT) == 0
@@ -361,10 +360,10 @@ class ProgramCache:
 
     @contextlib.contextmanager
     def _open_locked(self) -> Iterator[int]:
-        """The file with the count, locked against other threads and processes. Raises _Unusable
-        where something else is in its place, and _Busy where another process keeps it locked. The
-        system takes the lock from a process that is killed; one that is stopped keeps it. One wait
-        is enough to learn that: until the lock is free again none waits."""
+        """The file with the count, locked against other threads and processes. Raises _Unusable if
+        something else is in its place, and _Busy if another process keeps it locked: the system
+        frees the lock of a killed process, but not of a stopped one. After one wait in vain none
+        waits until the lock is free."""
         try:
             descriptor = _open_file(self._count_path, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # The directory was removed.
@@ -383,7 +382,7 @@ class ProgramCache:
             os.close(descriptor)
 
     def _lock(self, descriptor: int) -> None:
-        """Locks the file with the count. Raises _Busy where another process has kept it locked."""
+        """Locks the file with the count. Raises _Busy if another process keeps it locked."""
         end = time.monotonic() + self._lock_seconds
         while fcntl is not None:
             try:
@@ -456,7 +455,7 @@ class ProgramCache:
 
 
 def _is_abandoned(name: str, used: float) -> bool:
-    """Whether a file was left unfinished by a process that is gone."""
+    """Whether a dead process left this unfinished file."""
     return name.endswith(_UNFINISHED) and used < time.time() - _ABANDONED_SECONDS
 
 

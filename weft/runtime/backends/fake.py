@@ -45,7 +45,7 @@ class FakeDevice:
 
 @dataclasses.dataclass(frozen=True)
 class FakePlacement:
-    """The devices an array is on, and how its blocks are dealt out (None: a copy on each)."""
+    """The devices of an array, and their blocks (None: a copy on each)."""
 
     devices: tuple[FakeDevice, ...]
     assignment: tuple[tuple[int, ...], tuple[int, ...]] | None = None
@@ -59,7 +59,7 @@ class FakePlacement:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class FakeBuffer:
-    """The values of an array on one device, or the buffers it consists of on several."""
+    """The values of an array on one device, or its parts on several."""
 
     values: np.ndarray[Any, Any] | None
     array_type: ArrayTypeLike
@@ -396,18 +396,18 @@ def _handler(
 
 
 def _block_slices(shape: Sequence[int], placement: FakePlacement) -> list[tuple[slice, ...]]:
-    """For each device of a placement, the part of the array that it holds."""
+    """The block of the array on each device of a placement."""
     everything = tuple(slice(0, size) for size in shape)
-    found = [everything] * len(placement.devices)
+    out = [everything] * len(placement.devices)
     grid = placement.grid()
     if grid is None:
-        return found
+        return out
     for index in np.ndindex(grid.shape[:-1]):
         rows = zip(shape, index, grid.shape[:-1], strict=True)
         part = tuple(slice(at * (n // k), (at + 1) * (n // k)) for n, at, k in rows)
         for position in grid[index]:
-            found[int(position)] = part
-    return found
+            out[int(position)] = part
+    return out
 
 
 def _assemble_values(buffer: FakeBuffer) -> np.ndarray[Any, Any]:

@@ -125,7 +125,7 @@ def attach(platform: str, library: str) -> None:
 
 
 def registered(name: str, platform: str) -> bool:
-    """Whether there is a handler of this name; on the CPU also one that others registered."""
+    """Whether a handler of this name is registered; on the CPU by anyone."""
     if (name, platform) in _names:
         return True
     return platform == "cpu" and name in extension.custom_call_targets(platform)

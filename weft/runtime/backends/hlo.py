@@ -41,7 +41,7 @@ def input_aliases(text: str) -> dict[int, int]:
     start = header.find("input_output_alias={")
     if start < 0:
         return {}
-    found = {}
+    out = {}
     for result, parameter, element in _ALIAS.findall(header[start:]):
-        found[int(element or parameter)] = int(result or 0)
-    return found
+        out[int(element or parameter)] = int(result or 0)
+    return out

@@ -27,7 +27,7 @@ _MARK = re.compile(r"callback exception number (\d+)")
 
 
 class CallbackFault(Exception):
-    """Stands, in XLA's text, for an exception that a callback raised."""
+    """Represents a callback's exception in XLA's text."""
 
 
 class Failures:
@@ -41,7 +41,7 @@ class Failures:
 
     @contextlib.contextmanager
     def during_run(self) -> Iterator[list[BaseException]]:
-        """A context around a run; the list holds, at its end, the exceptions that were raised."""
+        """A context for a run; at its end the list holds the callbacks' exceptions."""
         number = next(_numbers)
         found = self._runs[number] = []
         try:
@@ -102,7 +102,7 @@ def _text(error: BaseException) -> str:
 
 
 def callback_exception(fault: Exception) -> BaseException | None:
-    """The exception of a callback that made an executable fail; None for another failure."""
+    """The callback's exception that made an executable fail; None for another failure."""
     found = _MARK.search(str(fault))
     return _raised.pop(int(found[1]), None) if found else None
 
@@ -129,9 +129,9 @@ def inside_callback() -> bool:
 
 @contextlib.contextmanager
 def running(threads: int) -> Iterator[None]:
-    """A context around the run of an executable with callbacks; XLA computes with `threads`. Waits
-    while too many of them run in other threads. Raises WeftError if callbacks run executables with
-    callbacks so deep that there may be no thread left."""
+    """A context for the run of an executable with callbacks; XLA computes with `threads`. Waits
+    while too many run in other threads. Raises WeftError if callbacks nest so deep that no thread
+    may be left."""
     if not inside_callback():
         turn: Any = _turns.get(threads)
         if turn is None:

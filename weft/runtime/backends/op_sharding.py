@@ -30,8 +30,8 @@ class OpShardingFields(NamedTuple):
 def key(function: Callable[[Any], None]) -> bytes:
     """What a module holds to have the compiler call a function with a sharding: an address in this
     process. The function must live until the module is compiled."""
-    found: bytes = extension.encode_inspect_sharding_callback(function)
-    return found
+    out: bytes = extension.encode_inspect_sharding_callback(function)
+    return out
 
 
 def parse(source: str | bytes) -> Any:
@@ -98,6 +98,6 @@ def proto(found: Any) -> bytes:
 def message(source: bytes) -> Any:
     """XLA's own object for an OpSharding message. Raises ValueError for other bytes."""
     parse(source)
-    found = hlo_library.OpSharding()
-    found.ParseFromString(source)
-    return found
+    out = hlo_library.OpSharding()
+    out.ParseFromString(source)
+    return out

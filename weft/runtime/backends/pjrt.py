@@ -139,9 +139,9 @@ class JaxlibBackend(Backend):
     runtime_fault = pjrt_buffers.RuntimeFault
 
     def register_end(self) -> None:
-        """Makes the end of this process wait for programs that are being compiled, and for
-        executables and arrays that are being computed (`process_end.register_end`). In a group of
-        processes they may wait for one that ended already, so they are not waited for there."""
+        """Makes the end of this process wait for compilations, executables and arrays in progress
+        (`process_end.register_end`). A group of processes does not wait: they may need a process
+        that has ended."""
         if self._process_count == 1:
             waits = (wait_for_threads, pjrt_executable.wait_for_programs, self._wait_for_arrays)
             process_end.register_end(self.client, waits)
@@ -180,11 +180,11 @@ class JaxlibBackend(Backend):
             )
         name = str(module.operation.attributes["sym_name"]).strip('"').removeprefix("jit_")
         self.group.agree_program(cache_keys.shared_key(module, options, chosen), name, numbers)
-        made = pjrt_executable.compile_module(
+        out = pjrt_executable.compile_module(
             self.client, module, options, out_types, chosen, out_placements
         )
-        made.run_with_others(self.group, name, numbers)
-        return made
+        out.run_with_others(self.group, name, numbers)
+        return out
 
     def hlo_text(self, module: ir.Module, lines: bool = False) -> str:
         options = hlo_library.HloPrintOptions.short_parsable()
@@ -268,7 +268,7 @@ def _group_of(distributed: Distributed | None) -> Any:
 
 
 def _note_waits(group: Any, wait: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A function that waits for values, which another process may have to make."""
+    """A function that waits for values, perhaps of another process."""
 
     def noted(values: Any) -> Any:
         with group.waits.noting("values", of_program=True):

@@ -97,9 +97,8 @@ def put_shards(
 
 
 def _copied_by_xla(shards: Sequence[np.ndarray[Any, Any]], dtype: np.dtype[Any]) -> bool:
-    """Whether XLA is to copy these blocks itself, which is faster. It fails with "bad function
-    call" where two of them start at one address, and it would copy a block that several devices get
-    for each of them."""
+    """Whether XLA copies these blocks itself, which is faster. It fails with "bad function call" if
+    two start at one address, and copies a block of several devices for each of them."""
     if not all(s.dtype == dtype and s.nbytes < _LARGE and s.dtype.isnative for s in shards):
         return False
     addresses = {s.__array_interface__["data"][0] for s in shards}
@@ -126,9 +125,9 @@ def _refuse_type(array: np.ndarray[Any, Any], array_type: ArrayTypeLike) -> NoRe
 
 def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A row-major copy in memory that XLA can use in place."""
-    made = host_memory(array.shape, array.dtype)
-    made[...] = array
-    return made
+    out = host_memory(array.shape, array.dtype)
+    out[...] = array
+    return out
 
 
 def host_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -314,8 +313,8 @@ _DLPACK_PLATFORMS = {1: "cpu", 2: "gpu", 3: "cpu"}
 
 def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
     """A capsule that shares the memory of a single-device buffer. It is made from a clone: jaxlib
-    ends the process if a buffer is deleted while a capsule made from that very object is alive; a
-    deleted clone's memory stays until the capsule goes."""
+    ends the process if a buffer with a live capsule is deleted; a deleted clone's memory stays
+    until the capsule goes."""
     if buffer.is_deleted():
         raise deleted("dlpack")
     try:

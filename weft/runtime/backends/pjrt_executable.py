@@ -169,7 +169,7 @@ class JaxlibExecutable(Executable):
         return results
 
     def run_with_others(self, group: Any, name: str, processes: tuple[int, ...]) -> None:
-        """Makes runs known to the group of processes that all have to run this program."""
+        """Reports runs to the group of processes that run this program together."""
         alone = self.execute
 
         def execute(buffers: Sequence[Any]) -> Any:
@@ -265,7 +265,7 @@ class JaxlibExecutable(Executable):
 def _free_tracebacks_first(
     execute: Callable[[Sequence[Any]], Any],
 ) -> Callable[[Sequence[Any]], Any]:
-    """The function that first frees the frames of results that are gone: see `pjrt.start`."""
+    """Frees the frames of dropped results before each run: see `pjrt.start`."""
 
     def run(buffers: Sequence[Any]) -> Any:
         extension.collect_garbage()
@@ -286,15 +286,15 @@ def result_handler(array_type: ArrayTypeLike, placement: Placement) -> Any:
 
 def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
     """jaxlib's form of the options."""
-    made = extension.CompileOptions()
-    build = made.executable_build_options
+    out = extension.CompileOptions()
+    build = out.executable_build_options
     count = options.num_partitions
-    made.num_replicas = build.num_replicas = 1
-    made.num_partitions = build.num_partitions = count
+    out.num_replicas = build.num_replicas = 1
+    out.num_partitions = build.num_partitions = count
     build.use_spmd_partitioning = count > 1
     build.use_shardy_partitioner = True
     ids = np.asarray([device.id for device in devices], np.int32).reshape(1, count)
-    made.device_assignment = build.device_assignment = extension.DeviceAssignment.create(ids)
+    out.device_assignment = build.device_assignment = extension.DeviceAssignment.create(ids)
     chosen: dict[str, OptionValue] = {}
     if options.fast_compile and devices[0].platform == "cpu":
         chosen.update(_FAST)
@@ -309,8 +309,8 @@ def native_options(options: CompileOptions, devices: Sequence[Device]) -> Any:
                 raise _no_such_option(name) from None
         else:
             chosen[name] = value
-    made.env_option_overrides = list(chosen.items())
-    return made
+    out.env_option_overrides = list(chosen.items())
+    return out
 
 
 def compile_module(
@@ -367,13 +367,13 @@ def deserialize(
         message = f"the compiled program cannot be loaded: {error}"
         fix = Fix("recompile", "compile the program again with this release of jaxlib")
         raise WeftValueError(message, operation="deserialize", fix=fix) from error
-    made = JaxlibExecutable(Loaded(loaded), options, out_types, devices, out_placements, failures)
-    made.serialized = data
-    return made
+    out = JaxlibExecutable(Loaded(loaded), options, out_types, devices, out_placements, failures)
+    out.serialized = data
+    return out
 
 
 def wait_for_programs() -> None:
-    """Waits until no executable is running on a CPU that is running now, except for brief ones."""
+    """Waits until all executables that run on a CPU now have ended, except for brief ones."""
     for token in (*_running, *_unfinished):
         with contextlib.suppress(RuntimeFault):  # its results are not asked for
             token.block_until_ready()

@@ -17,11 +17,11 @@ _STAGES = ("instantiate", "prepare", "initialize", "execute")
 
 
 class PluginFault(Exception):
-    """A plugin's refusal, in its words."""
+    """A plugin's refusal, with its message."""
 
 
 class _Extension(ctypes.Structure):
-    """The beginning that all extensions have in common."""
+    """The common beginning of all extensions."""
 
 
 _Extension._fields_ = [
@@ -128,9 +128,9 @@ def register_handler(api: int, name: str, stages: Mapping[str, int], api_version
 
 
 def register_type(api: int, name: str, type_id: int, type_info: int | None) -> None:
-    """Registers a type of states or of user data with a plugin. `type_id` is the address of its
-    number, which is chosen where it is 0; `type_info` that of its `XLA_FFI_TypeInfo`. Raises
-    PluginFault where the plugin refuses it, or has no way to take it."""
+    """Registers a type of states or of user data with a plugin, by the addresses of its number
+    (chosen if it is 0) and of its `XLA_FFI_TypeInfo`. Raises PluginFault if the plugin refuses it
+    or cannot take it."""
     found = _extension(api, _FFI, _Ffi)
     number, text, info = ctypes.c_int64.from_address(type_id), name.encode(), _TypeInfo()
     if type_info is not None:

@@ -159,9 +159,9 @@ def _stop_others() -> None:
 
 
 def _leave_as_it_is(keep: Any) -> None:
-    """Makes the process end, with its exit status, while XLA still works in other threads. Python
-    ends such a thread where it returns to the interpreter, and C++ calls that an error: its handler
-    lets the thread sleep. The functions that free C++'s data at exit are left out."""
+    """Ends the process, with its exit status, while XLA still works in other threads. Python ends
+    such a thread when it returns to the interpreter, which is an error in C++: its handler lets the
+    thread sleep. Functions that free C++'s data at exit are left out."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
     with contextlib.suppress(OSError, AttributeError):  # other systems than Linux with glibc
         libc, libstdcxx = ctypes.CDLL(None), ctypes.CDLL("libstdc++.so.6")

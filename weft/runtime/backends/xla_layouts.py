@@ -34,15 +34,15 @@ def device_layout(native: Any) -> DeviceLayout:
 def layout_constraint(
     x: ir.Value, major_to_minor: Sequence[int], partitioned: bool = False
 ) -> ir.Value:
-    """Constrains x to a layout; `partitioned` where the compiler is to split it over devices."""
+    """Constrains x to a layout; `partitioned` if the compiler splits it over devices."""
     order = tuple(reversed(major_to_minor))
     if partitioned:
         config = ",".join(map(str, order))
-        (found,) = custom_call(_PARTITIONED, [x], [x.type], backend_config=config)
-        found.owner.attributes["sdy.sharding_rule"] = _same_sharding_rule(x.type.shape)
-        return found
-    (found,) = custom_call(_KNOWN, [x], [x.type], operand_layouts=[order], result_layouts=[order])
-    return found
+        (out,) = custom_call(_PARTITIONED, [x], [x.type], backend_config=config)
+        out.owner.attributes["sdy.sharding_rule"] = _same_sharding_rule(x.type.shape)
+        return out
+    (out,) = custom_call(_KNOWN, [x], [x.type], operand_layouts=[order], result_layouts=[order])
+    return out
 
 
 def _same_sharding_rule(shape: Sequence[int]) -> ir.Attribute:

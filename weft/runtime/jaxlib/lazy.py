@@ -32,17 +32,17 @@ pending_nodes: list[
 def imported(name: str) -> types.ModuleType:
     """The module of a name. A module of jaxlib, or one that imports jaxlib, is imported on a thread
     without signals; none of them needs a module that the main thread may be importing."""
-    found = sys.modules.get(name)
-    if found is None or getattr(found.__spec__, "_initializing", False):
+    out = sys.modules.get(name)
+    if out is None or getattr(out.__spec__, "_initializing", False):
         thread = threading.get_ident() == threading.main_thread().ident
         if thread and name.startswith(("weft.runtime.", "jaxlib.")):
             return on_own_thread(importlib.import_module, name)
         return importlib.import_module(name)
-    return found
+    return out
 
 
 class LazyModule(types.ModuleType):
-    """Stands for the module of the same name until something in it is needed."""
+    """Stands for the module of the same name until its first use."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -65,7 +65,7 @@ class LazyFunctions(LazyModule):
 
 
 class _StandIn:
-    """A function (or class) of a module that is not imported yet."""
+    """A function or class of a module that is not yet imported."""
 
     __slots__ = ("_module", "_name")
 

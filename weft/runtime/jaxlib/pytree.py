@@ -195,14 +195,14 @@ def all_leaves(values: Iterable[Any]) -> bool:
 
 def treedef_tuple(treedefs: Sequence[PyTreeDef]) -> PyTreeDef:
     """The structure of a tuple of trees that have these structures."""
-    found: PyTreeDef = _jax.pytree.treedef_tuple(registry, treedefs)
-    return found
+    out: PyTreeDef = _jax.pytree.treedef_tuple(registry, treedefs)
+    return out
 
 
 def make_treedef(node: tuple[type, Any] | None, children: Sequence[PyTreeDef]) -> PyTreeDef:
     """The structure that has this `node_data()` and these `children()`; a leaf for None."""
-    found: PyTreeDef = _PyTreeDef.from_node_data_and_children(registry, node, children)
-    return found
+    out: PyTreeDef = _PyTreeDef.from_node_data_and_children(registry, node, children)
+    return out
 
 
 _PyTreeDef: Any = PyTreeDef

@@ -191,7 +191,7 @@ def dictionary(values: Mapping[str, Any]) -> ir.Attribute:
 
 
 def dense_value(value: Any, dtype: DTypeLike | None) -> np.ndarray[Any, Any]:
-    """The array that a constant holds: `value`, or one element where all are broadcast from one."""
+    """The array of a constant: `value`, or one element if all are equal by broadcasting."""
     array = np.asarray(value, dtype)
     if array.size > 1 and not any(array.strides):
         array = array[(0,) * array.ndim]

@@ -67,7 +67,7 @@ def _repeats(value: ir.Value) -> bool:
 
 
 def _may_be_large(value: ir.Value) -> bool:
-    """Whether a value is not sure to have an inverse that is a normal number, or 0."""
+    """Whether the inverse of a value may be subnormal."""
     for x in above(value, _AS_LARGE.__contains__):
         if x is None or isinstance(x.owner, ir.Block):
             return True
@@ -87,7 +87,7 @@ def _is_moderate(made: ir.Operation) -> bool:
 
 
 def scaled(division: ir.Operation) -> ir.Value:
-    """The quotient of both operands times a power of 2 that makes a large divisor smaller."""
+    """The quotient of both operands times a power of 2 that reduces a large divisor."""
     x, divisor = division.operands
     around = divisor.owner
     repeated = not isinstance(around, ir.Block) and name_of(around) == "broadcast_in_dim"

@@ -102,7 +102,7 @@ def mended(module: ir.Module, partitions: int, platform: str = "cpu") -> ir.Modu
 
 
 def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.Operation, Mend]]:
-    """The operations of a module that need a mend, each with the mend."""
+    """The operations of a module that need a repair, each with the repair."""
     operations: dict[str, list[ir.Operation]] = {}
 
     def note(found: ir.Operation) -> ir.WalkResult:
@@ -131,7 +131,7 @@ def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.
 def _cpu_faults(
     named: Callable[..., Iterator[ir.Operation]], partitions: int
 ) -> list[tuple[ir.Operation, Mend]]:
-    """Those that the compiler for the CPU makes. `named`: finds operations by their names."""
+    """The faults of the compiler for the CPU. `named`: finds operations by their names."""
     faults: list[tuple[ir.Operation, Mend]] = []
     faults += [
         (x, _subtract_from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)
@@ -185,7 +185,7 @@ def _of_floats(operation: ir.Operation) -> bool:
 
 
 def _body(reduction: ir.Operation) -> str | None:
-    """The name of the operation that combines two elements, if it is only one."""
+    """The name of the operation that combines two elements, if it is a single one."""
     inner = list(reduction.regions[0].blocks[0].operations)
     return str(inner[0].operation.name) if len(inner) == 2 else None
 
@@ -216,7 +216,7 @@ def _suits_library(reduction: ir.Operation) -> bool:
 
 
 def _beside_signs(reduction: ir.Operation) -> ir.Value:
-    """NaN where the sum of the signs is."""
+    """The reduction with NaN where the sum of the signs is NaN."""
     found = reduction.clone()
     x, kind = reduction.operands[0], dtype_of(reduction.operands[0].type.element_type)
     if reduction.name == "stablehlo.reduce":
@@ -235,7 +235,7 @@ def _beside_signs(reduction: ir.Operation) -> ir.Value:
 
 
 def _as_bits(reduction: ir.Operation) -> ir.Value:
-    """Over the bits of the numbers, which the library does not know."""
+    """Reduces the bits of the numbers, which the library does not know."""
     x, init = reduction.operands
     kind = dtype_of(x.type.element_type)
     bits = INTEGERS[kind.itemsize]
@@ -254,7 +254,7 @@ def _as_bits(reduction: ir.Operation) -> ir.Value:
 
 
 def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
-    """Over integers in the order of the numbers, NaN last: devices exchange them rightly."""
+    """Reduces integers in the order of the numbers, NaN last, which devices exchange correctly."""
     x = reduction.operands[0]
     kind = dtype_of(x.type.element_type)
     wide = np.dtype(np.float32) if kind.itemsize < 4 else kind
@@ -273,7 +273,7 @@ def _as_ordered_integers(reduction: ir.Operation) -> ir.Value:
 
 
 def _to_ordered_integers(x: ir.Value) -> ir.Value:
-    """The bits of numbers as integers in their order, and back."""
+    """Maps the bits of numbers to integers in their order, and back."""
     bits = dtype_of(x.type.element_type)
     sign_bit = constant(8 * bits.itemsize - 1, x.type.shape, bits)
     others = constant(np.iinfo(bits).max, x.type.shape, bits)
@@ -284,11 +284,10 @@ def _to_ordered_integers(x: ir.Value) -> ir.Value:
 
 
 def _is_sum_at_risk(reduction: ir.Operation) -> bool:
-    """Whether a sum may be fused with what the library repeats or multiplies wrongly: products from
-    the second 128 KiB of the result on, and whatever there are seven dimensions of. Where repeated
-    values are summed along several dimensions, or after a change of their shape as in a tile,
-    threads race at smaller sizes too. Values repeated by a broadcast alone are summed rightly along
-    one dimension: 1,680 random sums of 200 to 900 rows were."""
+    """Whether a sum may be fused with broadcasts or products that the library gets wrong: products
+    from the second 128 KiB of the result on, and anything of seven dimensions. Sums of broadcasts
+    along several dimensions, or after a reshape as in a tile, race at smaller sizes too. Along one
+    dimension, sums of plain broadcasts are right: 1,680 random sums of 200 to 900 rows were."""
     x = reduction.operands[0]
     window = reduction.name != "stablehlo.reduce"
     count = len(reduction.attributes["window_dimensions" if window else "dimensions"])
@@ -346,7 +345,7 @@ def _is_to_8_bits(convert: ir.Operation) -> bool:
 
 
 def _truncate(found: ir.Operation) -> ir.Value:
-    """With an operand and a result that are not fused."""
+    """The conversion with an operand and a result that are not fused."""
     return unfused(_with_operands(found, {0: unfused(found.operands[0])}))
 
 
@@ -392,9 +391,9 @@ def _keeps_buffer(name: str) -> bool:
 
 
 def _is_reshaped_before(value: ir.Value) -> bool:
-    """Whether a value may be made by a change of the shape. It is not if it is made, elementwise,
-    of arguments of the program or of a loop, and of results of operations with a buffer of their
-    own: the compiler makes changes of the shape of many others, such as a maximum over one."""
+    """Whether a value may be a reshape. It is not if it is computed, elementwise, from arguments of
+    the program or of a loop, and from results with their own buffers: the compiler makes reshapes
+    of many others, such as a maximum over one."""
     for x in above(value, _keeps_buffer):
         if x is None or may_be_anything(x):
             return True
@@ -428,7 +427,7 @@ def _is_reshaped_after(operation: ir.Operation) -> bool:
 
 
 def _by_selection(update: ir.Operation) -> ir.Value:
-    """A choice between the operand and an array that has the block in its place."""
+    """Selects between the operand and an array with the block in its place."""
     operand, block, *start = update.operands
     kind = dtype_of(operand.type.element_type)
     nothing = constant(np.zeros((), kind), operand.type.shape, kind)
@@ -439,12 +438,12 @@ def _by_selection(update: ir.Operation) -> ir.Value:
 
 
 def _with_block_before(update: ir.Operation) -> ir.Value:
-    """With a block that is computed before."""
+    """The update with a block that is computed before."""
     return _with_operands(update, {1: _behind_barrier(update.operands[1])})
 
 
 def _is_sliced(pad: ir.Operation) -> bool:
-    """Whether the padded operand may be a slice. The compiler merges both into a pad with negative
+    """Whether the result of a pad may be sliced. The compiler merges both into a pad with negative
     edges, for which its partitioner gives wrong numbers or ends the process."""
     users = (use.owner for use in pad.results[0].uses)
     return any(name_of(user) not in ELEMENTWISE | WITH_BUFFER | {"reduce"} for user in users)
@@ -462,10 +461,10 @@ def _pad_separately(pad: ir.Operation) -> ir.Value:
 
 
 def _misleads_partitioner(reshape: ir.Operation, partitions: int) -> bool:
-    """Whether a reshape may mislead the partitioner about what is equal. The partitioner notes the
-    dimensions along which a broadcast repeats elements, and leaves out transfers along them. A
-    reshape gets the notes of dimensions of the same lengths on a device, in order. Where it leaves
-    one row on each device, these lengths do not tell dimensions apart."""
+    """Whether a reshape may mislead the partitioner. It records the dimensions along which a
+    broadcast repeats elements, and omits transfers along them. A reshape inherits the records of
+    dimensions with the same lengths on a device, in order. With one row on each device, these
+    lengths are ambiguous."""
     if not any(1 < n <= partitions for n in shape_of(reshape)):
         return False
     sources = above(reshape.operands[0], lambda name: name not in WITH_BUFFER)
@@ -477,7 +476,7 @@ def _is_broadcast(value: ir.Value) -> bool:
 
 
 def _with_operand_before(found: ir.Operation) -> ir.Value:
-    """With an operand that is computed before: nothing is noted about it."""
+    """The operation with an operand that is computed before, of which nothing is noted."""
     return _with_operands(found, {0: _behind_barrier(found.operands[0])})
 
 
@@ -492,7 +491,8 @@ def _slices_a_slice(found: ir.Operation) -> bool:
 
 
 def _with_start_inside(found: ir.Operation) -> ir.Value:
-    """With a start at which the block is inside: the compiler adds starts before it clamps them."""
+    """The slice with a start that keeps it inside: the compiler adds starts before it clamps
+    them."""
     lengths = found.operands[0].type.shape
     last = [n - size for n, size in zip(lengths, found.attributes["slice_sizes"], strict=True)]
     inside: dict[int, ir.Value] = {}
@@ -609,7 +609,7 @@ def _sources(value: ir.Value) -> Iterator[ir.Value]:
 
 
 def _is_zero(value: ir.Value) -> bool:
-    """Whether a value is not sure to be other than a constant zero."""
+    """Whether a value may be a constant zero."""
     for x in filter(is_constant, _sources(value)):
         numbers = np.array(ir.DenseElementsAttr(x.owner.attributes["value"]))
         return not numbers.all()

@@ -71,8 +71,8 @@ def kept(product: ir.Operation, value: ir.Value | None = None) -> ir.Value:
 
 
 def unfused(x: ir.Value) -> ir.Value:
-    """A value cast to an integer and back behind a barrier, which the library of fused loops does
-    not take."""
+    """A value bitcast to an integer and back, which the library of fused loops does not take, and
+    behind a barrier."""
     kind = dtype_of(x.type.element_type)
     bits = np.dtype(np.int8) if kind == np.uint8 else INTEGERS[kind.itemsize]
     between = bitcast_convert(x, bits)
@@ -91,7 +91,7 @@ def _users(value: ir.Value) -> Iterator[ir.Operation]:
 
 
 def _constant(value: ir.Value) -> ir.Value | None:
-    """The constant that a value repeats, if it does."""
+    """The constant that a value broadcasts, or None."""
     for x in above(value, _MOVES.__contains__):
         if x is not None and is_constant(x) and name_of(x.owner) == "constant":
             return x
@@ -99,7 +99,7 @@ def _constant(value: ir.Value) -> ir.Value | None:
 
 
 def _is_moderate(value: ir.Value) -> bool:
-    """Whether a product with a constant and two others like it is sure to stay inside."""
+    """Whether a product with a constant and two more like it cannot overflow."""
     number = number_of_constant(value.owner)
     if number is None or not math.isfinite(number):
         return False

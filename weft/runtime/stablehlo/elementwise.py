@@ -50,10 +50,10 @@ def _binary(name: str) -> Binary:
 
 
 def _division(name: str, by_zero: Callable[[ir.Value, ir.Value], ir.Value]) -> Binary:
-    """A division, of which XLA folds no integers by a divisor that may be 0. Its folders compute a
-    division of constants with the processor's, which ends the process for a divisor of 0. So a
-    divisor that is computed from constants alone is compared with 0 first, unless it is one other
-    than 0, and `by_zero` of the dividend and 0 is the result there."""
+    """A division that XLA does not fold for integers if the divisor may be 0: its folders divide
+    with the processor, which ends the process. So a divisor computed from constants alone is
+    compared with 0 first, unless it is known to differ, and `by_zero` of the dividend and 0 is the
+    result there."""
     emit = _binary(name)
 
     def emit_safely(x: ir.Value, y: ir.Value) -> ir.Value:
@@ -67,11 +67,16 @@ def _division(name: str, by_zero: Callable[[ir.Value, ir.Value], ir.Value]) -> B
     return _set_name(emit_safely, name)
 
 
+def _all_ones(x: ir.Value, zero: ir.Value) -> ir.Value:
+    """The result of a compiled division by 0: -1, or the largest unsigned number."""
+    return not_(zero)
+
+
 _MOST_LOOKED_AT = 64
 
 
 def _may_be_zero(divisor: ir.Value) -> bool:
-    """Whether a value is computed from constants alone, and is not one other than 0."""
+    """Whether a value is computed from constants alone, and not known to differ from 0."""
     made = divisor.owner
     while not isinstance(made, ir.Block) and made.name == "stablehlo.broadcast_in_dim":
         made = made.operands[0].owner
@@ -122,8 +127,7 @@ cbrt = _unary("stablehlo.cbrt")
 ceil = _unary("stablehlo.ceil")
 cosine = _unary("stablehlo.cosine")
 count_leading_zeros = _unary("stablehlo.count_leading_zeros")
-# A compiled division by 0 gives all ones: -1, or the largest unsigned number.
-divide = _division("stablehlo.divide", lambda x, zero: not_(zero))
+divide = _division("stablehlo.divide", _all_ones)
 exponential = _unary("stablehlo.exponential")
 exponential_minus_one = _unary("stablehlo.exponential_minus_one")
 floor = _unary("stablehlo.floor")

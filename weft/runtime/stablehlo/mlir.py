@@ -74,13 +74,13 @@ def _make_context() -> ir.Context:
 def _new_context() -> ir.Context:
     registry = ir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
-    made = ir.Context()
-    made.append_dialect_registry(registry)
-    made.load_all_available_dialects()
+    out = ir.Context()
+    out.append_dialect_registry(registry)
+    out.load_all_available_dialects()
     for dialect in (stablehlo, chlo, sdy):
-        dialect.register_dialect(made)
-    made.enable_multithreading(False)
-    return made
+        dialect.register_dialect(out)
+    out.enable_multithreading(False)
+    return out
 
 
 # ---- types ---------------------------------------------------------------------------------------
@@ -118,13 +118,13 @@ def element_type(dtype: DTypeLike) -> ir.Type:
 
     Raises DTypeError for a dtype that XLA has no type for.
     """
-    found = _element_types.get(dtype)
-    if found is None:
-        found = _make_element_type(np.dtype(dtype))
+    out = _element_types.get(dtype)
+    if out is None:
+        out = _make_element_type(np.dtype(dtype))
         if np.dtype(dtype).itemsize:  # Tangents of integers (float0) stand as booleans.
-            _dtypes.setdefault(found, np.dtype(dtype))
-        _element_types[dtype] = found
-    return found
+            _dtypes.setdefault(out, np.dtype(dtype))
+        _element_types[dtype] = out
+    return out
 
 
 def _make_element_type(dtype: np.dtype[Any]) -> ir.Type:
@@ -152,13 +152,13 @@ def dtype_of(element: ir.Type) -> np.dtype[Any]:
     Args:
         element: The MLIR element type.
     """
-    found = _dtypes.get(element)
-    if found is None:
+    out = _dtypes.get(element)
+    if out is None:
         kinds = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "c8", "c16")
         for dtype in (*_FLOATS, *_NARROW_INTEGERS, *map(np.dtype, kinds)):
             element_type(dtype)
-        found = _dtypes[element]
-    return found
+        out = _dtypes[element]
+    return out
 
 
 def ranked(shape: Sequence[int], element: ir.Type) -> ir.Type:
@@ -168,11 +168,11 @@ def ranked(shape: Sequence[int], element: ir.Type) -> ir.Type:
         element: The MLIR type of one element.
     """
     key = (tuple(shape), element)
-    found = _tensor_types.get(key)
-    if found is None:
+    out = _tensor_types.get(key)
+    if out is None:
         made = ir.RankedTensorType.get(key[0], element, loc=unknown_location())
-        found = _tensor_types[key] = made
-    return found
+        out = _tensor_types[key] = made
+    return out
 
 
 def tensor_type(shape: Sequence[int], dtype: DTypeLike) -> ir.Type:
@@ -186,11 +186,11 @@ def array_type_to_ir(array_type: ArrayTypeLike) -> ir.Type:
     Args:
         array_type: An `ArrayType`, or anything with `shape` and `dtype`.
     """
-    found = _array_types.get(array_type)
-    if found is None:
-        found = tensor_type(array_type.shape, array_type.dtype)
-        _array_types[array_type] = found
-    return found
+    out = _array_types.get(array_type)
+    if out is None:
+        out = tensor_type(array_type.shape, array_type.dtype)
+        _array_types[array_type] = out
+    return out
 
 
 @functools.cache
@@ -396,11 +396,11 @@ class Module:
     def symbol(self, name: str) -> str:
         """Reserves `name`, made a legal symbol and followed by a number if it is taken."""
         name = _symbol_text(name)
-        found, count = name, 0
-        while found in self._symbols:
-            found, count = f"{name}_{count}", count + 1
-        self._symbols.add(found)
-        return found
+        out, count = name, 0
+        while out in self._symbols:
+            out, count = f"{name}_{count}", count + 1
+        self._symbols.add(out)
+        return out
 
     def function(
         self,

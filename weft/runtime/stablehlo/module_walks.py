@@ -77,6 +77,6 @@ def attributes_of(operation: ir.Operation) -> dict[str, ir.Attribute]:
 
 
 def number_of_constant(made: ir.Operation) -> float | None:
-    """The number that a constant of floating-point numbers repeats; None for several numbers."""
+    """The number that a floating-point constant repeats; None for several numbers."""
     numbers = ir.DenseElementsAttr(made.attributes["value"])
     return ir.FloatAttr(numbers.get_splat_value()).value if numbers.is_splat else None

@@ -35,18 +35,18 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def target_versions() -> tuple[str, ...]:
-    """The versions to write for, the best one first. A version three months old is read by the
-    releases of jaxlib of these three months, too. A module that uses something newer is written for
-    the current version."""
+    """The versions to write for, best first. The version of three months ago is also read by the
+    releases of jaxlib since then. A module with newer operations is written for the current
+    version."""
     requirement = stablehlo.StablehloCompatibilityRequirement.WEEK_12
     old = str(stablehlo.get_version_from_compatibility_requirement(requirement))
     return tuple(dict.fromkeys((old, current_version())))
 
 
 def portable_artifact(module: ir.Module) -> tuple[bytes, str]:
-    """A module as a portable artifact, and the version of StableHLO it is written for. Source
-    locations are left out: they name files of the machine that wrote it. The module itself stays as
-    it is. Raises WeftError if an operation cannot be written."""
+    """A module as a portable artifact, and its version of StableHLO. Source locations, which name
+    local files, are left out. Does not change the module. Raises WeftError if an operation cannot
+    be written."""
     # In a context of its own, so that a failing pass and its diagnostics touch no other module.
     copy = mlir.private_copy(module)
     with copy.context:
@@ -79,7 +79,7 @@ def from_portable_artifact(data: bytes) -> ir.Module:
 
 
 def parsed(text: str) -> ir.Module:
-    """The module that a text is. Raises WeftValueError for another text."""
+    """Parses the text of a module. Raises WeftValueError for another text."""
     try:
         return ir.Module.parse(text, mlir.context())
     except (ValueError, RuntimeError, ir.MLIRError) as error:
@@ -174,7 +174,7 @@ def _mesh(op: Any) -> tuple[Axes, list[int]]:
 
 
 def _rename(source: ir.Module, operations: Sequence[Any], new: dict[str, str]) -> None:
-    """Gives symbols new names, in two steps: a new name may be the old one of another symbol."""
+    """Renames symbols in two steps, since a new name may be another symbol's old one."""
     named = [op for op in operations if _symbol(op) in new]
     names = [new[_symbol(op)] for op in named]
     for step in ([f"{i}.moving" for i in range(len(named))], names):
@@ -203,7 +203,7 @@ def _renumber_channel(op: Any, moved: dict[int, int], channel: Callable[[], int]
 
 
 def _renumber_partitions(op: Any, partitions: Sequence[int]) -> None:
-    """Renumbers the partitions that an operation names: groups, pairs or its own."""
+    """Renumbers the partitions in an operation's groups, pairs or sharding."""
     table = np.asarray(partitions, np.int64)
     for key in ("replica_groups", "source_target_pairs"):
         if key in op.attributes:
