@@ -230,8 +230,7 @@ def _by_variance(
         raise invalid_value(message, "variance_scaling", "scale", scale, wanted, use=1.0)
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
-        count = _MODES[mode](*_fans(shape, *axes))
-        deviation = math.sqrt(scale / max(1.0, count))
+        deviation = math.sqrt(scale / max(1.0, _MODES[mode](*_fans(shape, *axes))))
         kind = "complex " if of in dtypes.COMPLEX else ""
         return _DRAWS[kind + distribution](key, shape, of) * deviation
 

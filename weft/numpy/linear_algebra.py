@@ -222,8 +222,7 @@ def _broadcast_matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
     left, right = a.shape, b.shape
     x = a if a.ndim > 1 else expand_dims(a, (0,))
     y = b if b.ndim > 1 else expand_dims(b, (1,))
-    what = "dimensions before the matrices"
-    batch = broadcast_shape(None, x.shape[:-2], y.shape[:-2], what=what)
+    batch = broadcast_shape(None, x.shape[:-2], y.shape[:-2], what="dimensions before the matrices")
     rank = len(batch)
     # A batch dimension that only one operand has (or that is 1 in the other) is not multiplied
     # out: it stays a free dimension of that operand.

@@ -109,11 +109,9 @@ def reshape(
     """
     if copy is False and shape != a.shape:
         message = "arrays of different shapes do not share memory"
-        got, fix = (
-            f"for shape {a.shape} to {shape}",
-            Fix("copy", "leave copy=False out", {"copy": None}),
-        )
-        raise WeftValueError(message, got=f"copy=False {got}", wanted="copy=None or True", fix=fix)
+        got = f"copy=False for shape {a.shape} to {shape}"
+        fix = Fix("copy", "leave copy=False out", {"copy": None})
+        raise WeftValueError(message, got=got, wanted="copy=None or True", fix=fix)
     if copy and shape == a.shape:
         # Without an equation the result would be `a` itself.
         return shapes.reshape(optimization_barrier(a), shape)
@@ -244,9 +242,9 @@ def moveaxis(a: Operand, source: Places, destination: Places) -> Array:
     (3, 4, 2)
     """
     if len(source) != len(destination):
-        message, wanted = "different numbers of axes", "as many axes in one as in the other"
-        got = f"source={source}, destination={destination}"
-        raise ShapeError(f"source and destination have {message}", got=got, wanted=wanted)
+        message = "source and destination have different numbers of axes"
+        got, wanted = f"{source=}, {destination=}", "as many axes in one as in the other"
+        raise ShapeError(message, got=got, wanted=wanted)
     return _move_dims(a, source, destination)
 
 
@@ -498,8 +496,7 @@ def roll(a: Operand, shift: Shifts, axis: RolledAxes = None) -> Array:
     Array([3, 1, 2], dtype=int32)
     """
     if axis is None:
-        flat = _roll(shapes.reshape(a, (a.size,)), shift, (0,))
-        return shapes.reshape(flat, a.shape)
+        return shapes.reshape(_roll(shapes.reshape(a, (a.size,)), shift, (0,)), a.shape)
     if len(shift) != len(axis) and 1 not in (len(shift), len(axis)):
         message = f"got {len(shift)} shifts for {len(axis)} axes"
         raise ShapeError(message, got=f"{shift=!r}, {axis=!r}", wanted="one shift per axis")

@@ -55,8 +55,7 @@ def mapped(
     trees: list[Any] = []
 
     def flat(*inner: Any) -> list[Any]:
-        out = mapped(function, sizes[1:], inner, dims[1:], name)
-        leaves, structure = tree.flatten(out)
+        leaves, structure = tree.flatten(mapped(function, sizes[1:], inner, dims[1:], name))
         trees.append(structure)
         return leaves
 

@@ -177,8 +177,7 @@ def joined_shape(shape: Any, /, **parameters: Any) -> tuple[int, ...]:
         got += "" if shape is None else f", shape={shape}"
         wanted = "shapes that broadcast together, and to the shape of the result"
         fix = None if joined is None else Fix("shape", f"pass shape={joined}", {"shape": joined})
-        message = f"the parameters do not broadcast {how}"
-        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(f"the parameters do not broadcast {how}", got=got, wanted=wanted, fix=fix)
     return joined
 
 

@@ -377,14 +377,8 @@ def f(
     """F distributed numbers: the quotient of two chi-square distributed numbers, each divided by
     its degrees of freedom, which are `dfnum` and `dfden`.
 
-    Both, which are positive, broadcast to `shape`, by default the one to which they broadcast
-    together. The result has derivatives in both, of first order.
-
-    Args:
-        dfnum: The degrees of freedom of the numerator, above 0.
-        dfden: The degrees of freedom of the denominator, above 0.
-        shape: The lengths of the result; None for the shape to which the parameters broadcast
-            together.
+    dfnum, dfden: the degrees of freedom, above 0, which broadcast to `shape`, by default the one to
+    which they broadcast together. The result has derivatives in both, of first order.
 
     >>> import weft
     >>> weft.random.f(weft.random.key(0), 4.0, 10.0, (2, 3)).shape

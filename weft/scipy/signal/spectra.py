@@ -279,8 +279,7 @@ def _densities(x: Any, y: Any, window: Any, fs: Any, axis: int, average: str, pl
 
 def _median(x: Any) -> Any:
     """The median over the parts, divided by its bias for their number."""
-    n = x.shape[-2]
-    even = 2 * np.arange(1.0, (n - 1) // 2 + 1)
+    even = 2 * np.arange(1.0, (x.shape[-2] - 1) // 2 + 1)
     bias = float(1 + np.sum(1 / (even + 1) - 1 / even))
     out = jnp.median(x.real, axis=-2)
     if jnp.iscomplexobj(x):
@@ -385,19 +384,10 @@ def istft(
     """Times and the signal whose `stft` is, or comes nearest to, these transforms.
 
     Zxx: transforms along freq_axis, parts along time_axis. boundary: half a part was put on both
-    sides. Where no window covers a sample, it is not divided by anything. The other arguments are
-    those of `stft`, nperseg by default from the number of frequencies.
-
-    Args:
-        fs: Samples per unit of time.
-        window: The window of the transforms: a name or an array of nperseg elements.
-        nperseg: The length of a part.
-        noverlap: The overlap of parts, by default half of a part.
-        nfft: The length of the transforms, by default nperseg.
-        input_onesided: Whether the transforms have frequencies from 0 only, as those of a real
-            signal.
-        time_axis: The axis of the parts.
-        freq_axis: The axis of the frequencies.
+    sides. Where no window covers a sample, it is not divided by anything. fs: samples per unit of
+    time. window, nperseg, noverlap, nfft: as in `stft`, nperseg by default from the number of
+    frequencies. input_onesided: whether the transforms have frequencies from 0 only, as those of a
+    real signal. time_axis: the axis of the parts; freq_axis: the axis of the frequencies.
 
     Raises WeftValueError for lengths and names that are not as described and equal axes,
     ShapeError, AxisError, DTypeError and WeftTypeError.
@@ -484,18 +474,11 @@ def csd(
 ) -> tuple[Array, Array]:
     """Frequencies, and the cross power spectral density of two signals, by Welch's method.
 
-    y: None for the power of x itself, real. nperseg: by default 256, at most the length of x.
-    scaling: "density", power per frequency, or "spectrum", power. average: over the parts, "mean"
-    or "median". A shorter signal is padded with zeros; other dimensions broadcast. The rest is
-    as for `stft`. Raises WeftValueError, ShapeError, AxisError, DTypeError and WeftTypeError.
-
-    Args:
-        fs: Samples per unit of time.
-        window: A name or an array of nperseg elements, as in `stft`.
-        noverlap: The overlap of parts, by default half of a part.
-        nfft: The length of the transforms, by default nperseg.
-        detrend: What is subtracted from each part: False for nothing, "constant" or "linear".
-        return_onesided: Whether real signals get frequencies from 0 only.
+    y: None for the power of x itself, real. fs, window, noverlap, nfft, detrend, return_onesided:
+    as in `stft`. nperseg: by default 256, at most the length of x. scaling: "density", power per
+    frequency, or "spectrum", power. average: over the parts, "mean" or "median". A shorter signal
+    is padded with zeros; other dimensions broadcast. Raises WeftValueError, ShapeError, AxisError,
+    DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> f, p = csd(jnp.array([1.0, -1.0, 1.0, -1.0]), None, window="boxcar", scaling="spectrum")
@@ -523,16 +506,9 @@ def welch(
 ) -> tuple[Array, Array]:
     """Frequencies, and the power spectral density of a signal, real: `csd` of x with itself.
 
-    Args:
-        fs: Samples per unit of time.
-        window: A name or an array of nperseg elements, as in `stft`.
-        nperseg: The length of a part, by default 256, at most that of x.
-        noverlap: The overlap of parts, by default half of a part.
-        nfft: The length of the transforms, by default nperseg.
-        detrend: What is subtracted from each part: False for nothing, "constant" or "linear".
-        return_onesided: Whether a real signal gets frequencies from 0 only.
-        scaling: "density", power per frequency, or "spectrum", power.
-        average: How the parts are averaged, "mean" or "median".
+    fs, window, noverlap, nfft, detrend, return_onesided: as in `stft`. nperseg: the length of a
+    part, by default 256, at most that of x. scaling: "density", power per frequency, or "spectrum",
+    power. average: over the parts, "mean" or "median".
 
     >>> import weft.numpy as jnp
     >>> f, p = welch(jnp.array([1.0, -1.0, 1.0, -1.0]), window="boxcar", scaling="spectrum")
