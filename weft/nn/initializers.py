@@ -278,7 +278,7 @@ def _uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return random.uniform(key, shape, dtype, -1.0, 1.0) * math.sqrt(3)
 
 
-def _truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _draw_truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     # The variance between -b and b is 1 - 2 b phi(b) / (2 Phi(b) - 1).
     density = math.exp(-2.0) / math.sqrt(2 * math.pi)
     variance = 1 - 4 * density / math.erf(math.sqrt(2))
@@ -309,7 +309,7 @@ def _polar(key: Any, shape: tuple[int, ...], dtype: Any, square: Callable[[Any],
 _DRAWS: dict[str, Draw] = {
     "normal": random.normal,
     "uniform": _uniform,
-    "truncated_normal": _truncated,
+    "truncated_normal": _draw_truncated,
     "complex normal": random.normal,
     "complex uniform": _uniform_in_disk,
     "complex truncated_normal": _complex_truncated,

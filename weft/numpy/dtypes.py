@@ -204,15 +204,15 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         return False
     if dtype is None and config.lenient():
         dtype = np.float64  # what None means to NumPy
-    found = dtypes.parse(dtype)
+    parsed = dtypes.parse(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(one, str) and one in _KINDS:
-            if _KINDS[one](found):
+            if _KINDS[one](parsed):
                 return True
         elif isinstance(one, str) and one not in _NAMES:
             message = f"isdtype knows no kind {one!r:.40}"
             wanted = f"{', '.join(map(repr, _KINDS))}, a dtype, or a tuple of those"
             raise invalid_value(message, "isdtype", "kind", one, wanted)
-        elif dtypes.parse(one) == found:
+        elif dtypes.parse(one) == parsed:
             return True
     return False

@@ -50,7 +50,7 @@ def _each_axis(value: Any, call: Arguments) -> tuple[int, ...]:
     return tuple(axis_of(value, rank, call.operation) for rank in ranks)
 
 
-def _contracted(value: Any, call: Arguments) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _take_contracted(value: Any, call: Arguments) -> tuple[tuple[int, ...], tuple[int, ...]]:
     name = call.operation
     left, right = (canonical_type(x) for x in [*call.values()][:2])
     if isinstance(value, (tuple, list)):
@@ -82,7 +82,7 @@ EachAxis = Annotated[Any, Kind(_each_axis, "an axis of both operands", (99, 0.5)
 ContractedAxes = Annotated[
     Any,
     Kind(
-        _contracted,
+        _take_contracted,
         "how many last axes of one operand and first ones of the other, or a pair of axes",
         (99, 0.5, (0,)),
         plain=NEVER,

@@ -164,15 +164,15 @@ def _new_axes(value: Any, call: Arguments) -> tuple[int, ...]:
     return axes_of(axes, call.type.ndim + len(axes), call.operation)
 
 
-def _required(take: Any, means: str, wrong: tuple[Any, ...], right: Any) -> Kind:
+def _required_kind(take: Any, means: str, wrong: tuple[Any, ...], right: Any) -> Kind:
     return Kind(take, means, wrong, right, plain=NEVER)
 
 
 _WRONG = (99, 0.5, (0, 0))
-Permutation = Annotated[Any, _required(_permutation, "each axis once", (1, "text"), (0, 1))]
-Places = Annotated[Any, _required(_places, "an axis, or several, each once", _WRONG, 0)]
-Start = Annotated[int, _required(_start, "an axis, or the number of axes", _WRONG, 0)]
-NewAxes = Annotated[Any, _required(_new_axes, "one or several axes of the result", _WRONG, 0)]
+Permutation = Annotated[Any, _required_kind(_permutation, "each axis once", (1, "text"), (0, 1))]
+Places = Annotated[Any, _required_kind(_places, "an axis, or several, each once", _WRONG, 0)]
+Start = Annotated[int, _required_kind(_start, "an axis, or the number of axes", _WRONG, 0)]
+NewAxes = Annotated[Any, _required_kind(_new_axes, "one or several axes of the result", _WRONG, 0)]
 
 
 @primitive_function
@@ -433,7 +433,7 @@ def _plane(value: Any, call: Arguments) -> tuple[int, ...]:
     return one, two
 
 
-Plane = Annotated[Any, _required(_plane, "two axes", (1, (0, 0), (0,)), (0, 1))]
+Plane = Annotated[Any, _required_kind(_plane, "two axes", (1, (0, 0), (0,)), (0, 1))]
 
 
 @array_function
@@ -480,7 +480,7 @@ def _rolled_axes(value: Any, call: Arguments) -> tuple[int, ...]:
     return tuple([axis_of(axis, ndim, name) for axis in one_or_several(value)])
 
 
-_shift_kind = _required(_shifts, "an integer or several, known or not", ("text",), 1)
+_shift_kind = _required_kind(_shifts, "an integer or several, known or not", ("text",), 1)
 Shifts = Annotated[Any, dataclasses.replace(_shift_kind, static=False, fixed=True, late=True)]
 RolledAxes = Annotated[Any, Kind(_rolled_axes, "an axis, or several, also again", (99, 0.5))]
 

@@ -97,8 +97,8 @@ def _accepted_cube(stream: Stream, a: Any) -> Any:
     generator = stream.generator
 
     def draw(state: Arrays) -> Arrays:
-        following, own = Stream(generator, state[0]).split()
-        x = normal_of(own, (), dtype)
+        following, normals = Stream(generator, state[0]).split()
+        x = normal_of(normals, (), dtype)
         return following.bits, x, 1 + x * c
 
     def rejected(state: Arrays) -> Any:

@@ -44,8 +44,8 @@ from weft.random.uniforms import draw_signs
 
 
 def _first_lengths(value: Any, call: Arguments) -> tuple[int, ...]:
-    own = joined_shape(None, loc=call["loc"], scale=call["scale"])
-    return (*check_shape(call.operation, value), *own)
+    last = joined_shape(None, loc=call["loc"], scale=call["scale"])
+    return (*check_shape(call.operation, value), *last)
 
 
 _MEANS = "the first lengths of the result; those of the parameters follow"

@@ -63,18 +63,18 @@ _OTHER_NAMES = {
 _promote_freely = config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow")
 
 
-def _no_window(given: Any, call: Arguments) -> WeftValueError:
+def _no_window(value: Any, call: Arguments) -> WeftValueError:
     """The error for an unknown name, with the nearest one."""
-    near = close_name(given.lower(), _NAMES) if isinstance(given, str) else None
+    near = close_name(value.lower(), _NAMES) if isinstance(value, str) else None
     n = call["nperseg"]
     if n is not None and "axis" in call:
         n = min(n, call.type.shape[call["axis"]])
-    made = f"scipy.signal.get_window({given!r:.60}, {'nperseg' if n is None else n})"
-    other = f", or the numbers of another window as an array: {made}" if not near else ""
+    elements = f"scipy.signal.get_window({value!r:.60}, {'nperseg' if n is None else n})"
+    other = f", or the numbers of another window as an array: {elements}" if not near else ""
     name = near or "hann"
     wanted = f"{', '.join(map(repr, _NAMES))}, or an array of nperseg elements"
     fix = Fix("window", f"pass window={name!r}{other}", {"window": name})
-    return unknown_option(call.operation, "window", given, wanted, fix=fix)
+    return unknown_option(call.operation, "window", value, wanted, fix=fix)
 
 
 def _window(value: Any, call: Arguments) -> Any:
@@ -86,10 +86,10 @@ def _window(value: Any, call: Arguments) -> Any:
     if not isinstance(name, str) and not isinstance(value, tuple):
         check_dimensions(call.operation, "window", value, 1, 1, dtypes.ORDERED)
         return value
-    found = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
-    if found not in _NAMES:
+    name = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
+    if name not in _NAMES:
         raise _no_window(value, call)
-    return found
+    return name
 
 
 def _rate(value: Any, call: Arguments) -> Any:
