@@ -94,13 +94,13 @@ def _method(operation: str, name: Any) -> ResizeMethod:
 
 
 def _take_kernel(value: Any, call: Arguments) -> ResizeMethod:
-    found = _method(call.operation, value)
-    if found is ResizeMethod.NEAREST:
+    method = _method(call.operation, value)
+    if method is ResizeMethod.NEAREST:
         message = "the nearest sample does not move continuously"
         wanted = "'linear', 'cubic', 'lanczos3' or 'lanczos5'"
         fix = Fix("method", "pass method='linear'", {"method": "linear"})
         raise WeftValueError(message, got="method='nearest'", wanted=wanted, fix=fix)
-    return found
+    return method
 
 
 def _take_lengths(value: Any, call: Arguments) -> tuple[int, ...]:

@@ -130,8 +130,7 @@ def _scatter_product(ring: Ring, terms: tuple[ProductTerm, ...], *operands: Any)
     first = terms[0]
     pairs = list(zip(terms, operands[::2], operands[1::2], strict=True))
     dim = first.out.index(ring.letter)
-    whole = lengths_of(pairs)[ring.letter]
-    length = whole // ring.size
+    length = lengths_of(pairs)[ring.letter] // ring.size
     streams = ring.streams(length)
     sums: list[Any] = [None] * len(streams)
     for step in range(ring.size):

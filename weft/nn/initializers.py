@@ -230,8 +230,7 @@ def _by_variance(
         raise invalid_value(message, "variance_scaling", "scale", scale, wanted, use=1.0)
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:
-        count = _MODES[mode](*_fans(shape, *axes))
-        deviation = math.sqrt(scale / max(1.0, count))
+        deviation = math.sqrt(scale / max(1.0, _MODES[mode](*_fans(shape, *axes))))
         kind = "complex " if of in dtypes.COMPLEX else ""
         return _DRAWS[kind + distribution](key, shape, of) * deviation
 
@@ -279,7 +278,7 @@ def _uniform(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return random.uniform(key, shape, dtype, -1.0, 1.0) * math.sqrt(3)
 
 
-def _truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _draw_truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     # The variance between -b and b is 1 - 2 b phi(b) / (2 Phi(b) - 1).
     density = math.exp(-2.0) / math.sqrt(2 * math.pi)
     variance = 1 - 4 * density / math.erf(math.sqrt(2))
@@ -310,7 +309,7 @@ def _polar(key: Any, shape: tuple[int, ...], dtype: Any, square: Callable[[Any],
 _DRAWS: dict[str, Draw] = {
     "normal": random.normal,
     "uniform": _uniform,
-    "truncated_normal": _truncated,
+    "truncated_normal": _draw_truncated,
     "complex normal": random.normal,
     "complex uniform": _uniform_in_disk,
     "complex truncated_normal": _complex_truncated,

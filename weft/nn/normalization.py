@@ -64,12 +64,12 @@ __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "stan
 
 def _inexact(operation: str, values: list[Any]) -> Sequence[Any]:
     """Promotes operands to one real or complex dtype; weak ones stay weak."""
-    found = []
+    wide = []
     for x in values:
         of = type_of(x)
         dtype = inexact(of.dtype)
-        found.append(x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type))
-    return promoted(operation, *found)
+        wide.append(x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type))
+    return promoted(operation, *wide)
 
 
 def _take_beside(value: Any, call: Arguments) -> Any:

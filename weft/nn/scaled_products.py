@@ -57,17 +57,12 @@ def scaled_dot(
 ) -> Array:
     """The product of `lhs * lhs_scale` and `rhs * rhs_scale`, as `dot_general` forms it.
 
-    A scale has the dimensions of its operand; along summed ones it may be shorter, and then each of
-    its elements is for a block of equal length. By default the last dimension of lhs is summed with
-    the last but one of rhs, and those before are batch dimensions. The dtype is bfloat16, or
-    `preferred_element_type`. Raises ShapeError for scales that do not fit.
-
-    Args:
-        lhs_scale: The scale of lhs, or None for none.
-        rhs_scale: The scale of rhs, or None for none.
-        dimension_numbers: The summed and the batch dimensions of both operands, as for
-            `dot_general`.
-        preferred_element_type: The dtype of products and of the result; None for bfloat16.
+    lhs_scale, rhs_scale: the scales, or None. A scale has the dimensions of its operand; along
+    summed ones it may be shorter, and then each of its elements is for a block of equal length.
+    dimension_numbers: the summed and the batch dimensions of both operands, as for `dot_general`;
+    by default the last dimension of lhs is summed with the last but one of rhs, and those before
+    are batch dimensions. preferred_element_type: the dtype of products and of the result; None for
+    bfloat16. Raises ShapeError for scales that do not fit.
 
     >>> x, scale = np.ones((1, 4), np.float32), np.array([[1.0, 10.0]])
     >>> lax.scaled_dot(x, x.T, lhs_scale=scale, preferred_element_type="float32")

@@ -93,10 +93,8 @@ def unpackbits(
     total = 8 * a.shape[axis]
     length = total if count is None else count if count >= 0 else count + total
     if length < 0:
-        message, got = (
-            "count leaves out more bits than there are",
-            f"count={count} for {total} bits",
-        )
+        message = "count leaves out more bits than there are"
+        got = f"count={count} for {total} bits"
         raise WeftValueError(message, got=got, wanted=f"at least {-total}")
     last = move_dim(a, axis, a.ndim - 1, a.shape[axis])
     spread = broadcast_in_dim(last, (*last.shape, 8), tuple(range(a.ndim)))

@@ -400,12 +400,10 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
 def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array that shares the memory of another library's array (DLPack), in its layout.
 
-    `copy=True` makes a copy; `device` moves the result. A NumPy array that is read-only (NumPy
-    exports no such), or not aligned as devices need it, is copied, in its layout too; with
-    `copy=False` that is a WeftValueError. Raises WeftTypeError for what exports no memory.
-
-    Args:
-        x: An object with `__dlpack__`, such as an array of NumPy or PyTorch.
+    x: an object with `__dlpack__`, such as an array of NumPy or PyTorch. `copy=True` makes a copy;
+    `device` moves the result. A NumPy array that is read-only (NumPy exports no such), or not
+    aligned as devices need it, is copied, in its layout too; with `copy=False` that is a
+    WeftValueError. Raises WeftTypeError for what exports no memory.
 
     >>> from_dlpack(np.arange(3, dtype=np.int32))
     Array([0, 1, 2], dtype=int32)

@@ -98,14 +98,14 @@ class DefaultScalarType(ScalarType):
         return cls._dtype()
 
 
-def _made(kind: type[ScalarType], name: str, dtype: Any) -> ScalarType:
+def _make_scalar_type(kind: type[ScalarType], name: str, dtype: Any) -> ScalarType:
     doc = f"Called, it makes an array of dtype {name}."
     return kind(name, (), {"__module__": "weft.numpy", "__doc__": doc, "_dtype": dtype})
 
 
 def _scalar(name: str) -> ScalarType:
     dtype = dtypes.parse(name.rstrip("_"))
-    return _made(ScalarType, dtype.name, dtype)
+    return _make_scalar_type(ScalarType, dtype.name, dtype)
 
 
 bool_ = _scalar("bool_")
@@ -145,10 +145,10 @@ single = float32
 double = float64
 csingle = complex64
 cdouble = complex128
-int_ = _made(DefaultScalarType, "int_", dtypes.default_int)
-uint = _made(DefaultScalarType, "uint", dtypes.default_uint)
-float_ = _made(DefaultScalarType, "float_", dtypes.default_float)
-complex_ = _made(DefaultScalarType, "complex_", dtypes.default_complex)
+int_ = _make_scalar_type(DefaultScalarType, "int_", dtypes.default_int)
+uint = _make_scalar_type(DefaultScalarType, "uint", dtypes.default_uint)
+float_ = _make_scalar_type(DefaultScalarType, "float_", dtypes.default_float)
+complex_ = _make_scalar_type(DefaultScalarType, "complex_", dtypes.default_complex)
 
 # NumPy's abstract classes, as `issubdtype` takes them.
 character = np.character
@@ -204,15 +204,15 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
         return False
     if dtype is None and config.lenient():
         dtype = np.float64  # what None means to NumPy
-    found = dtypes.parse(dtype)
+    parsed = dtypes.parse(dtype)
     for one in kind if isinstance(kind, tuple) else (kind,):
         if isinstance(one, str) and one in _KINDS:
-            if _KINDS[one](found):
+            if _KINDS[one](parsed):
                 return True
         elif isinstance(one, str) and one not in _NAMES:
             message = f"isdtype knows no kind {one!r:.40}"
             wanted = f"{', '.join(map(repr, _KINDS))}, a dtype, or a tuple of those"
             raise invalid_value(message, "isdtype", "kind", one, wanted)
-        elif dtypes.parse(one) == found:
+        elif dtypes.parse(one) == parsed:
             return True
     return False

@@ -381,7 +381,7 @@ def _power_of_integers(x: Prepared, y: Prepared) -> Any:
     """Integer powers modulo 2**bits; negative exponents round the exact value to zero."""
     x, y = together(x, y)
     result = _wrapped_power(x, y)
-    if not _signed(y):
+    if not _is_signed(y):
         return result
     # 1 and -1 alone have inverses among the integers; -y and y have the same lowest bit.
     unit = (x == 1) | (-x == 1)
@@ -399,7 +399,7 @@ def _wrapped_power(x: Any, y: Any) -> Any:
     binomial series of b**h, where h is the rest of the exponent, all but the first four terms
     vanish. The powers of an even x vanish if h is not 0.
     """
-    if _signed(y):
+    if _is_signed(y):
         y = lax.max(y, constant(0, y))
     count = dtypes.iinfo(y.dtype).bits
     low = count // 4 - 2 if count > 16 else count.bit_length() - 1
@@ -412,7 +412,7 @@ def _wrapped_power(x: Any, y: Any) -> Any:
     rest = bits.shift_right_logical(y, constant(low, y))
     d = base - 1
     # The number whose product with 3 is 1, modulo 2**count.
-    inverse = (1 - (1 << count)) // 3 if _signed(x) else (1 + (2 << count)) // 3
+    inverse = (1 - (1 << count)) // 3 if _is_signed(x) else (1 + (2 << count)) // 3
     # h (h - 1) / 2 without a number beyond the dtype, and that times (h - 2) / 3.
     half, other = bits.shift_right_logical(rest, one), rest - 1
     second = half * (other | 1)
@@ -423,7 +423,7 @@ def _wrapped_power(x: Any, y: Any) -> Any:
     return select(vanishes, filled(0, x), select(odd, result * series, result))
 
 
-def _signed(x: Any) -> bool:
+def _is_signed(x: Any) -> bool:
     return type_of(x).dtype in SIGNED
 
 

@@ -63,10 +63,8 @@ def _numbers(real: bool) -> Kind:
             other = operation.replace("ihfft", "ifft").replace("rfft", "fft")
             text = f"use weft.numpy.{other}, or pass {argument}.real"
             fix = Fix("real", text, {"function": other})
-            message, wanted = (
-                f"{operation} takes real numbers",
-                f"real numbers; {other} takes complex ones",
-            )
+            message = f"{operation} takes real numbers"
+            wanted = f"real numbers; {other} takes complex ones"
             raise refusal(DTypeError, message, operation, got, wanted, fix)
         return user_value(value)
 
@@ -118,10 +116,8 @@ def _sizes(several: int | None) -> Kind:
         if not isinstance(value, Sequence) and getattr(value, "ndim", 0) != 1:
             count = (several or len(shape)) if axes is None else len(axes)
             use = (value,) * count if isinstance(value, int) else None
-            message, wanted = (
-                f"{operation}: s has a length for each axis",
-                "a sequence of integers, or None",
-            )
+            message = f"{operation}: s has a length for each axis"
+            wanted = "a sequence of integers, or None"
             fix = Fix("s", f"pass s={use}", {"s": use})
             raise invalid_type(message, operation, "s", value, wanted, fix=fix)
         if axes is None:

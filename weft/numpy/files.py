@@ -25,23 +25,23 @@ File = str | os.PathLike[str] | IO[bytes]
 def _on_host(operation: str, value: Any, argument: str) -> np.ndarray[Any, Any]:
     """Converts an argument to a NumPy array of a dtype that NumPy's files support."""
     try:
-        found = np.asarray(asarray(value))
+        array = np.asarray(asarray(value))
     except (TypeError, ValueError):
         message = f"{operation}: {argument} is an array"
         got = f"{value!r:.60} of class {type(value).__name__}"
         wanted = "an array or what can be made one"
         raise refusal(WeftTypeError, message, operation, got, wanted) from None
-    if found.dtype.kind == "V" and config.settings().argument_rule == "jax":
-        return found  # NumPy writes the bits alone
-    if found.dtype.kind == "V":
+    if array.dtype.kind == "V" and config.settings().argument_rule == "jax":
+        return array  # NumPy writes the bits alone
+    if array.dtype.kind == "V":
         raise WeftValueError(
-            f"{operation}: NumPy's files have no dtype {found.dtype.name}",
+            f"{operation}: NumPy's files have no dtype {array.dtype.name}",
             operation=operation,
-            got=f"{argument} of dtype {found.dtype.name}",
+            got=f"{argument} of dtype {array.dtype.name}",
             wanted="a dtype of NumPy; convert first, for example x.astype('float32'), or save the "
             "bits: x.view('uint16')",
         )
-    return found
+    return array
 
 
 def save(file: File, arr: ArrayLike, allow_pickle: bool = True) -> None:

@@ -264,8 +264,7 @@ class IndexPlan:
     )
 
     def __init__(self, key: tuple[Any, ...], shape: tuple[int, ...]) -> None:
-        parts = _expand_key(key, shape)
-        read = _Reader(parts, shape)
+        read = _Reader(_expand_key(key, shape), shape)
         self.starts, self.limits = tuple(read.starts), tuple(read.limits)
         self.strides, self.reverse = tuple(read.strides), tuple(read.reverse)
         self.indexed, self.dropped = tuple(read.indexed), tuple(read.dropped)

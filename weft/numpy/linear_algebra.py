@@ -50,7 +50,7 @@ def _each_axis(value: Any, call: Arguments) -> tuple[int, ...]:
     return tuple(axis_of(value, rank, call.operation) for rank in ranks)
 
 
-def _contracted(value: Any, call: Arguments) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _take_contracted(value: Any, call: Arguments) -> tuple[tuple[int, ...], tuple[int, ...]]:
     name = call.operation
     left, right = (canonical_type(x) for x in [*call.values()][:2])
     if isinstance(value, (tuple, list)):
@@ -82,7 +82,7 @@ EachAxis = Annotated[Any, Kind(_each_axis, "an axis of both operands", (99, 0.5)
 ContractedAxes = Annotated[
     Any,
     Kind(
-        _contracted,
+        _take_contracted,
         "how many last axes of one operand and first ones of the other, or a pair of axes",
         (99, 0.5, (0,)),
         plain=NEVER,
@@ -222,8 +222,7 @@ def _broadcast_matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
     left, right = a.shape, b.shape
     x = a if a.ndim > 1 else expand_dims(a, (0,))
     y = b if b.ndim > 1 else expand_dims(b, (1,))
-    what = "dimensions before the matrices"
-    batch = broadcast_shape(None, x.shape[:-2], y.shape[:-2], what=what)
+    batch = broadcast_shape(None, x.shape[:-2], y.shape[:-2], what="dimensions before the matrices")
     rank = len(batch)
     # A batch dimension that only one operand has (or that is 1 in the other) is not multiplied
     # out: it stays a free dimension of that operand.

@@ -109,11 +109,9 @@ def reshape(
     """
     if copy is False and shape != a.shape:
         message = "arrays of different shapes do not share memory"
-        got, fix = (
-            f"for shape {a.shape} to {shape}",
-            Fix("copy", "leave copy=False out", {"copy": None}),
-        )
-        raise WeftValueError(message, got=f"copy=False {got}", wanted="copy=None or True", fix=fix)
+        got = f"copy=False for shape {a.shape} to {shape}"
+        fix = Fix("copy", "leave copy=False out", {"copy": None})
+        raise WeftValueError(message, got=got, wanted="copy=None or True", fix=fix)
     if copy and shape == a.shape:
         # Without an equation the result would be `a` itself.
         return shapes.reshape(optimization_barrier(a), shape)
@@ -166,15 +164,15 @@ def _new_axes(value: Any, call: Arguments) -> tuple[int, ...]:
     return axes_of(axes, call.type.ndim + len(axes), call.operation)
 
 
-def _required(take: Any, means: str, wrong: tuple[Any, ...], right: Any) -> Kind:
+def _required_kind(take: Any, means: str, wrong: tuple[Any, ...], right: Any) -> Kind:
     return Kind(take, means, wrong, right, plain=NEVER)
 
 
 _WRONG = (99, 0.5, (0, 0))
-Permutation = Annotated[Any, _required(_permutation, "each axis once", (1, "text"), (0, 1))]
-Places = Annotated[Any, _required(_places, "an axis, or several, each once", _WRONG, 0)]
-Start = Annotated[int, _required(_start, "an axis, or the number of axes", _WRONG, 0)]
-NewAxes = Annotated[Any, _required(_new_axes, "one or several axes of the result", _WRONG, 0)]
+Permutation = Annotated[Any, _required_kind(_permutation, "each axis once", (1, "text"), (0, 1))]
+Places = Annotated[Any, _required_kind(_places, "an axis, or several, each once", _WRONG, 0)]
+Start = Annotated[int, _required_kind(_start, "an axis, or the number of axes", _WRONG, 0)]
+NewAxes = Annotated[Any, _required_kind(_new_axes, "one or several axes of the result", _WRONG, 0)]
 
 
 @primitive_function
@@ -244,9 +242,9 @@ def moveaxis(a: Operand, source: Places, destination: Places) -> Array:
     (3, 4, 2)
     """
     if len(source) != len(destination):
-        message, wanted = "different numbers of axes", "as many axes in one as in the other"
-        got = f"source={source}, destination={destination}"
-        raise ShapeError(f"source and destination have {message}", got=got, wanted=wanted)
+        message = "source and destination have different numbers of axes"
+        got, wanted = f"{source=}, {destination=}", "as many axes in one as in the other"
+        raise ShapeError(message, got=got, wanted=wanted)
     return _move_dims(a, source, destination)
 
 
@@ -435,7 +433,7 @@ def _plane(value: Any, call: Arguments) -> tuple[int, ...]:
     return one, two
 
 
-Plane = Annotated[Any, _required(_plane, "two axes", (1, (0, 0), (0,)), (0, 1))]
+Plane = Annotated[Any, _required_kind(_plane, "two axes", (1, (0, 0), (0,)), (0, 1))]
 
 
 @array_function
@@ -482,7 +480,7 @@ def _rolled_axes(value: Any, call: Arguments) -> tuple[int, ...]:
     return tuple([axis_of(axis, ndim, name) for axis in one_or_several(value)])
 
 
-_shift_kind = _required(_shifts, "an integer or several, known or not", ("text",), 1)
+_shift_kind = _required_kind(_shifts, "an integer or several, known or not", ("text",), 1)
 Shifts = Annotated[Any, dataclasses.replace(_shift_kind, static=False, fixed=True, late=True)]
 RolledAxes = Annotated[Any, Kind(_rolled_axes, "an axis, or several, also again", (99, 0.5))]
 
@@ -498,8 +496,7 @@ def roll(a: Operand, shift: Shifts, axis: RolledAxes = None) -> Array:
     Array([3, 1, 2], dtype=int32)
     """
     if axis is None:
-        flat = _roll(shapes.reshape(a, (a.size,)), shift, (0,))
-        return shapes.reshape(flat, a.shape)
+        return shapes.reshape(_roll(shapes.reshape(a, (a.size,)), shift, (0,)), a.shape)
     if len(shift) != len(axis) and 1 not in (len(shift), len(axis)):
         message = f"got {len(shift)} shifts for {len(axis)} axes"
         raise ShapeError(message, got=f"{shift=!r}, {axis=!r}", wanted="one shift per axis")

@@ -101,8 +101,7 @@ def _regroup_bits(x: Any, dtype: Any) -> Any:
     if not shape:
         raise _unfit(x, "a last dimension")
     if new < old:
-        out = bitcast_convert_type(x, dtype)
-        return reshape(out, (*shape[:-1], shape[-1] * (old // new)))
+        return reshape(bitcast_convert_type(x, dtype), (*shape[:-1], shape[-1] * (old // new)))
     if shape[-1] % (new // old):
         raise _unfit(x, f"a last dimension that {new // old} divides")
     wide = reshape(x, (*shape[:-1], shape[-1] // (new // old), new // old))

@@ -87,8 +87,8 @@ class NamespaceInfo:
                 message = f"dtypes: there is no kind of dtypes called {name!r}"
                 raise invalid_value(message, "dtypes", "kind", kind, ", ".join(map(repr, _KINDS)))
         chosen = dtypes.ANY if kinds is None else frozenset().union(*[_KINDS[k] for k in kinds])
-        found = [dtypes.parse(name) for name in _STANDARD]
-        return {dtype.name: dtype for dtype in found if dtype in chosen}
+        standard = [dtypes.parse(name) for name in _STANDARD]
+        return {dtype.name: dtype for dtype in standard if dtype in chosen}
 
     def _check_device(self, operation: str, device: Any) -> None:
         if device is not None and device not in client.devices():

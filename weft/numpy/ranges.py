@@ -155,8 +155,8 @@ def arange(
     else:
         first, last = _static(start, "start"), _static(stop, "stop")
         by = 1 if step is None else _static(step, "step")
-        given = [first, last] if step is None else [first, last, by]
-        wanted = _range_dtype(given) if dtype is None else dtypes.requested(dtype)
+        numbers = [first, last] if step is None else [first, last, by]
+        wanted = _range_dtype(numbers) if dtype is None else dtypes.requested(dtype)
         first, last, by = (x.item() if hasattr(x, "item") else x for x in (first, last, by))
     if by == 0:
         raise ZeroDivisionError("arange: the step is 0")

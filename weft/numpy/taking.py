@@ -322,5 +322,5 @@ def place(arr: Operand, mask: Operand, vals: Stored, *, inplace: NotInplace = Tr
     flat = reshape(boolean(mask), (arr.size,))
     counts = cumsum(convert(flat, INT32), 0) - np.int32(1)
     values = reshape(convert(vals, arr.dtype), (vals.size,))
-    chosen = take_axis(values, wrapped(counts, vals.size), 0, "clip")
-    return reshape(choose_elements(flat, chosen, reshape(arr, (arr.size,))), arr.shape)
+    values = take_axis(values, wrapped(counts, vals.size), 0, "clip")
+    return reshape(choose_elements(flat, values, reshape(arr, (arr.size,))), arr.shape)

@@ -150,8 +150,7 @@ class ufunc:
             error = WeftNotImplementedError if keyword in _UNSUPPORTED else WeftTypeError
             message, got = f"{name} takes no {keyword}=: {advice}", f"{keyword}={value!r:.60}"
             fix = Fix("keyword", advice, {"keyword": keyword})
-            wanted = f"{self.nin} operands and no keywords"
-            raise refusal(error, message, name, got, wanted, fix)
+            raise refusal(error, message, name, got, f"{self.nin} operands and no keywords", fix)
         if given == self.nin:
             return
         count = {1: "one operand", 2: "two operands"}.get(self.nin, f"{self.nin} operands")

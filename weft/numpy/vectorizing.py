@@ -55,8 +55,7 @@ def mapped(
     trees: list[Any] = []
 
     def flat(*inner: Any) -> list[Any]:
-        out = mapped(function, sizes[1:], inner, dims[1:], name)
-        leaves, structure = tree.flatten(out)
+        leaves, structure = tree.flatten(mapped(function, sizes[1:], inner, dims[1:], name))
         trees.append(structure)
         return leaves
 
@@ -141,7 +140,7 @@ class _Sizes:
         return refusal(ShapeError, message, "vectorize", f"shape {tuple(shape)}", wanted)
 
 
-def _excluded(value: Any, call: Arguments) -> frozenset[int | str]:
+def _take_excluded(value: Any, call: Arguments) -> frozenset[int | str]:
     wrong = value
     if isinstance(value, Collection) and not isinstance(value, str):
         bad = [e for e in value if not (isinstance(e, str) or (isinstance(e, int) and e >= 0))]
@@ -166,7 +165,7 @@ def _axes_in_turn(value: Any, call: Arguments) -> tuple[int, ...]:
 
 
 _EXCLUDED = "positions and names of arguments that every call gets whole"
-Excluded = Annotated[Any, Kind(_excluded, _EXCLUDED, ("text", {-1}, None), plain=NEVER)]
+Excluded = Annotated[Any, Kind(_take_excluded, _EXCLUDED, ("text", {-1}, None), plain=NEVER)]
 Signature = Annotated[str, Kind(_signature, "dimensions of operands and results", ("text", 5))]
 AxesInTurn = Annotated[Any, Kind(_axes_in_turn, "an axis or axes", (99, 0.5), 0, plain=NEVER)]
 

@@ -181,12 +181,8 @@ def weibull_min(
 ) -> Array:
     """Weibull distributed numbers: density c / s (x / s)**(c - 1) exp(-(x / s)**c) for x >= 0.
 
-    s is `scale` and c is `concentration`; both broadcast to `shape`.
-
-    Args:
-        scale: The factor by which the distribution is stretched.
-        concentration: The shape parameter of the distribution.
-        shape: The lengths of the result.
+    scale: s, the factor by which the distribution is stretched; concentration: c, its shape. Both
+    broadcast to `shape`, the lengths of the result.
 
     >>> weft.random.weibull_min(weft.random.key(0), 1.0, 2.0, (2,)).round(3)
     Array([1.718, 1.96 ], dtype=float32)
@@ -209,14 +205,8 @@ def triangular(
 ) -> Array:
     """Numbers between `left` and `right`, whose density rises to `mode` and falls from there.
 
-    The parameters broadcast to `shape`, by default the shape to which they broadcast together.
-
-    Args:
-        left: The least number.
-        mode: The most likely number.
-        right: The largest number.
-        shape: The lengths of the result; None for the shape to which the parameters broadcast
-            together.
+    left: the least number; mode: the most likely one; right: the largest. They broadcast to
+    `shape`, by default the shape to which they broadcast together.
 
     >>> weft.random.triangular(weft.random.key(0), 0.0, 0.5, 1.0, (2,)).round(3)
     Array([0.83800006, 0.897     ], dtype=float32)

@@ -146,14 +146,9 @@ def poisson(
 ) -> Array:
     """Poisson distributed integers: k with probability exp(-lam) lam**k / k!.
 
-    `lam` broadcasts to `shape`, by default its own; `dtype` is int32 by default, int64 with
-    `enable_x64`, and its largest number stands for larger ones. Where `lam` is negative or NaN the
-    result is -1 (0 in an unsigned dtype).
-
-    Args:
-        lam: The mean of the distribution, not negative.
-        shape: The lengths of the result; None for the shape of `lam`.
-        dtype: The integer dtype of the result, by default int32, or int64 with `enable_x64`.
+    lam: the mean, not negative, which broadcasts to `shape`, by default its own; dtype: an integer
+    dtype, by default int32, or int64 with `enable_x64`, whose largest number stands for larger
+    ones. Where `lam` is negative or NaN the result is -1 (0 in an unsigned dtype).
 
     >>> import weft
     >>> drawn = weft.random.poisson(weft.random.key(0), 4.0, (1000,))
@@ -222,16 +217,10 @@ def _as_integers(x: Any, dtype: Any) -> Any:
 def binomial(key: Key, n: Real, p: Real, shape: Joined = None, dtype: Reals = None) -> Array:
     """Binomially distributed real numbers: successes in `n` trials, each of probability `p`.
 
-    `n` and `p` broadcast to `shape`, by default the one to which they broadcast together; of an `n`
-    that is not whole the next smaller one counts. Where `n` is negative, `p` not between 0 and 1,
-    or either of them NaN, the result is NaN; of infinitely many trials it is infinite. The
-    derivative in the parameters is 0.
-
-    Args:
-        n: The number of trials.
-        p: The probability of success in each trial.
-        shape: The lengths of the result; None for the shape to which the parameters broadcast
-            together.
+    n: the number of trials; p: the probability of success in each. Both broadcast to `shape`, by
+    default the one to which they broadcast together; of an `n` that is not whole the next smaller
+    one counts. Where `n` is negative, `p` not between 0 and 1, or either of them NaN, the result is
+    NaN; of infinitely many trials it is infinite. The derivative in the parameters is 0.
 
     >>> import weft
     >>> drawn = weft.random.binomial(weft.random.key(0), 20, 0.25, (1000,))
@@ -333,17 +322,11 @@ def multinomial(
 ) -> Array:
     """Multinomially distributed real numbers: counts of outcomes in `n` trials, of sum `n`.
 
-    The probabilities of the outcomes are along the last dimension of `p`, and are divided by
-    their sum. `p` broadcasts to `shape`, by default its own, which is that of the result; `n`
-    broadcasts to all of it but the last dimension. `unroll` is that of `scan`, by which one outcome
-    is drawn after the other: of the trials that remain, binomially. The derivative in the
-    parameters is 0.
-
-    Args:
-        n: The number of trials.
-        p: The probabilities of the outcomes, along the last dimension.
-        shape: The shape of the result; None for that of `p`.
-        unroll: How many outcomes are drawn in one step of the loop, as in `scan`.
+    p: the probabilities of the outcomes, along the last dimension, which are divided by their sum.
+    It broadcasts to `shape`, by default its own, which is that of the result. n: the number of
+    trials, which broadcasts to all of `shape` but the last dimension. One outcome is drawn after
+    the other: of the trials that remain, binomially. unroll: how many outcomes are drawn in one
+    step of the loop, as in `scan`. The derivative in the parameters is 0.
 
     >>> import weft, weft.numpy as jnp
     >>> drawn = weft.random.multinomial(weft.random.key(0), 100, jnp.array([0.25, 0.25, 0.5]))

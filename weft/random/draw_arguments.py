@@ -177,8 +177,7 @@ def joined_shape(shape: Any, /, **parameters: Any) -> tuple[int, ...]:
         got += "" if shape is None else f", shape={shape}"
         wanted = "shapes that broadcast together, and to the shape of the result"
         fix = None if joined is None else Fix("shape", f"pass shape={joined}", {"shape": joined})
-        message = f"the parameters do not broadcast {how}"
-        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(f"the parameters do not broadcast {how}", got=got, wanted=wanted, fix=fix)
     return joined
 
 
@@ -211,7 +210,7 @@ def _shape(value: Any, call: Arguments) -> tuple[int, ...]:
     return check_shape(call.operation, value)
 
 
-def _joined(value: Any, call: Arguments) -> tuple[int, ...]:
+def _joined_shape(value: Any, call: Arguments) -> tuple[int, ...]:
     # The parameters of a distribution stand between the key and the shape.
     parameters = {name: call[name] for name in tuple(call)[1 : call.position]}
     shape = None if value is None else check_shape(call.operation, value)
@@ -292,7 +291,7 @@ Real = Annotated[Any, dataclasses.replace(real_kind, by_class=True)]
 Shape = Annotated[Any, Kind(_shape, "the lengths of the result", _WRONG_SHAPES, (3,), plain=NEVER)]
 # The parameters broadcast to it.
 _OF_PARAMETERS = "the lengths of the result; None for those to which the parameters broadcast"
-Joined = Annotated[Any, Kind(_joined, _OF_PARAMETERS, _WRONG_SHAPES, plain=NEVER, late=True)]
+Joined = Annotated[Any, Kind(_joined_shape, _OF_PARAMETERS, _WRONG_SHAPES, plain=NEVER, late=True)]
 Reals = Annotated[Any, _dtype("real numbers", dtypes.FLOATING | _SHORT, dtypes.default_float)]
 Numbers = Annotated[
     Any, _dtype("real or complex numbers", dtypes.INEXACT | _SHORT, dtypes.default_float)

@@ -97,8 +97,8 @@ def _accepted_cube(stream: Stream, a: Any) -> Any:
     generator = stream.generator
 
     def draw(state: Arrays) -> Arrays:
-        following, own = Stream(generator, state[0]).split()
-        x = normal_of(own, (), dtype)
+        following, normals = Stream(generator, state[0]).split()
+        x = normal_of(normals, (), dtype)
         return following.bits, x, 1 + x * c
 
     def rejected(state: Arrays) -> Any:
@@ -377,14 +377,8 @@ def f(
     """F distributed numbers: the quotient of two chi-square distributed numbers, each divided by
     its degrees of freedom, which are `dfnum` and `dfden`.
 
-    Both, which are positive, broadcast to `shape`, by default the one to which they broadcast
-    together. The result has derivatives in both, of first order.
-
-    Args:
-        dfnum: The degrees of freedom of the numerator, above 0.
-        dfden: The degrees of freedom of the denominator, above 0.
-        shape: The lengths of the result; None for the shape to which the parameters broadcast
-            together.
+    dfnum, dfden: the degrees of freedom, above 0, which broadcast to `shape`, by default the one to
+    which they broadcast together. The result has derivatives in both, of first order.
 
     >>> import weft
     >>> weft.random.f(weft.random.key(0), 4.0, 10.0, (2, 3)).shape

@@ -44,8 +44,8 @@ from weft.random.uniforms import draw_signs
 
 
 def _first_lengths(value: Any, call: Arguments) -> tuple[int, ...]:
-    own = joined_shape(None, loc=call["loc"], scale=call["scale"])
-    return (*check_shape(call.operation, value), *own)
+    last = joined_shape(None, loc=call["loc"], scale=call["scale"])
+    return (*check_shape(call.operation, value), *last)
 
 
 _MEANS = "the first lengths of the result; those of the parameters follow"
@@ -228,12 +228,8 @@ def double_sided_maxwell(
 ) -> Array:
     """`loc` plus or minus, with equal chance, `scale` times a Maxwell distributed number.
 
-    The dimensions of the parameters follow those of `shape`.
-
-    Args:
-        loc: The centre of the distribution.
-        scale: The factor by which it is stretched.
-        shape: The first lengths of the result; those of the parameters follow.
+    loc: the centre of the distribution; scale: the factor by which it is stretched; shape: the
+    first lengths of the result, which those of the parameters follow.
 
     >>> weft.random.double_sided_maxwell(weft.random.key(0), 0.0, 1.0, (2,)).round(3)
     Array([1.5460001, 1.5740001], dtype=float32)

@@ -28,23 +28,15 @@ Shape = tuple[int, ...]
 class Generator:
     """A random generator: four functions on the bits of one key, which are uint32[*key_shape].
 
-    seed(number) -> bits: the number is an integer array without dimensions, of any width;
-    split(bits, shape) -> bits of shape + key_shape;
-    fold_in(bits, data) -> bits: the data is a uint32 without dimensions;
-    random_bits(bits, width, shape) -> unsigned integers of 8, 16, 32 or 64 bits.
+    `seed` maps a number, an integer array without dimensions of any width, to the bits of a key.
+    `split` maps (bits, shape) to the bits of several keys, of shape + key_shape. `fold_in` maps
+    (bits, data) to those of another key; the data is a uint32 without dimensions. `random_bits`
+    maps (bits, width, shape) to unsigned integers of 8, 16, 32 or 64 bits.
 
     The functions may use any operation, and are never called with more than one key: vmap does
-    that. `tag` is the short name that dtypes of keys show; `dtype` is that dtype. The functions
-    are taken as they are; `define_generator` makes a generator whose results are checked.
-
-    Args:
-        name: The name that `weft.random.key(seed, impl=name)` takes.
-        key_shape: The shape of one key's unsigned 32-bit integers.
-        seed: Makes the bits of a key from a number.
-        split: Makes the bits of several keys from those of one.
-        fold_in: Makes the bits of a key from those of another and a number.
-        random_bits: Draws unsigned integers.
-        tag: The short name that dtypes of keys show.
+    that. They are taken as they are; `define_generator` makes a generator whose results are
+    checked. name: what `weft.random.key(seed, impl=name)` takes; key_shape: the shape of one key's
+    unsigned 32-bit integers; tag: the short name that dtypes of keys show; `dtype` is that dtype.
     """
 
     name: str
@@ -72,8 +64,7 @@ _by_name: dict[str, Generator] = {}
 def register(generator: Generator) -> Generator:
     """Registers a generator by name. Raises WeftValueError if the name or tag is taken.
 
-    Args:
-        generator: The generator, which is returned.
+    generator: the generator, which is returned.
     """
     for known in _by_name.values():
         if generator.name == known.name or generator.tag == known.tag:
@@ -106,23 +97,15 @@ def define_generator(
 ) -> Generator:
     """Defines a random generator and registers its name: `weft.random.key(0, impl=name)`.
 
-    The four functions are those of `Generator`: on the bits of one key, uint32 of `key_shape`.
-    They run while a function is traced, and so may use every operation; all of weft.random, typed
-    arrays of keys in every transformation, pickling and export follow from them. Their results
-    are checked at every call.
+    The four functions `seed`, `split`, `fold_in` and `random_bits` are those of `Generator`: on the
+    bits of one key, uint32 of `key_shape`. They run while a function is traced, and so may use
+    every operation; all of weft.random, typed arrays of keys in every transformation, pickling and
+    export follow from them. Their results are checked at every call. tag: the short name that
+    dtypes of keys show.
 
-    Raises WeftValueError if the name or the tag is taken, WeftTypeError for arguments of other
+    Raises WeftValueError if the `name` or the tag is taken, WeftTypeError for arguments of other
     kinds; a function whose result has another shape or dtype raises when it is called, and the
     error names it.
-
-    Args:
-        name: The name that `weft.random.key(seed, impl=name)` takes.
-        tag: The short name that dtypes of keys show.
-        seed: Makes the bits of a key from a number.
-        split: Makes the bits of several keys from those of one.
-        fold_in: Makes the bits of a key from those of another and a number.
-        random_bits: Draws unsigned integers of a width.
-        key_shape: The shape of one key's unsigned 32-bit integers.
 
     >>> from weft.extend.random import define_generator
     >>> counting = define_generator(
@@ -213,9 +196,7 @@ def _check_result(name: str, what: str, value: Any, shape: Shape, dtype: Any = _
 def generator_named(name: str, operation: str) -> Generator:
     """The generator of that name. Raises WeftValueError, which lists the registered names.
 
-    Args:
-        name: The name of a registered generator.
-        operation: The operation's name in errors.
+    name: that of a registered generator; operation: the operation's name in errors.
     """
     generator = _by_name.get(name)
     if generator is None:

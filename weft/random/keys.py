@@ -286,10 +286,7 @@ def key_data(keys: Any) -> Array:
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """Keys of the given bits: the inverse of `key_data`; `impl` and `dtype` as in `key`.
 
-    Args:
-        key_bits_array: The bits, uint32, whose last dimensions are those of one key.
-        impl: The name of the generator, as in `key`; None for the default one.
-        dtype: A dtype of keys, which says the same as `impl`.
+    key_bits_array: the bits, uint32, whose last dimensions are those of one key.
 
     >>> weft.random.key_data(weft.random.wrap_key_data(np.array([0, 7], np.uint32)))
     Array([0, 7], dtype=uint32)

@@ -185,8 +185,7 @@ def choice(
         return reshape(slice_in_dim(_shuffle(stream, a, 0), 0, draws), shape)
     if number:
         return reshape(places, shape)
-    out = _slices_at(places, a, axis)
-    return reshape(out, (*a.shape[:axis], *shape, *a.shape[axis + 1 :]))
+    return reshape(_slices_at(places, a, axis), (*a.shape[:axis], *shape, *a.shape[axis + 1 :]))
 
 
 def _check_choice(count: int, shape: Shape, replace: bool, p: Any) -> None:

@@ -48,16 +48,12 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 def threefry_2x32(key: tuple[Any, Any], counter: tuple[Any, Any]) -> tuple[Any, Any]:
     """Enciphers a counter with a key by Threefry-2x32 with 20 rounds, elementwise, to two words.
 
-    A key and a counter are pairs of words, which are uint32 arrays of one shape or without
+    The `key` and the `counter` are pairs of words, which are uint32 arrays of one shape or without
     dimensions; the results have the shape that the others have. (J. Salmon et al., "Parallel random
     numbers: as easy as 1, 2, 3", SC 2011; its authors' Random123 has the words below.)
 
-    Raises WeftTypeError if key or counter is no pair, DTypeError for words that are not uint32,
-    and ShapeError for words of different shapes.
-
-    Args:
-        key: The two words of the key.
-        counter: The two words of the counter.
+    Raises WeftTypeError if key or counter is no pair, DTypeError for words that are not uint32, and
+    ShapeError for words of different shapes.
 
     >>> import numpy as np
     >>> words = threefry_2x32((np.uint32(0), np.uint32(0)), (np.uint32(0), np.uint32(0)))

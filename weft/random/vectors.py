@@ -47,10 +47,8 @@ __all__ = ["ball", "generalized_normal", "multivariate_normal", "orthogonal"]
 
 def _power(value: Any, call: Arguments) -> Any:
     if isinstance(value, (int, float)) and not value > 0:
-        message, wanted = (
-            f"{call.operation}: the power p is positive",
-            "a number above 0, or infinity",
-        )
+        message = f"{call.operation}: the power p is positive"
+        wanted = "a number above 0, or infinity"
         raise invalid_value(message, call.operation, "p", value, wanted, use=2.0)
     return real_kind.take(value, call)
 
@@ -180,18 +178,12 @@ def multivariate_normal(
 ) -> Array:
     """Normally distributed vectors of a mean, of shape (..., n), and a covariance (..., n, n).
 
-    The dimensions before these broadcast to `shape`, by default the one to which they broadcast
-    together; the result has shape `(*shape, n)`, and by default the dtype of both parameters. The
-    covariance is factored by `method`: "cholesky", which takes positive definite matrices and gives
-    NaN for others, or "eigh" or "svd", which also take singular ones. The result has derivatives in
-    mean and covariance; those of the covariance by "eigh" and "svd" are not finite where
-    eigenvalues are equal.
-
-    Args:
-        mean: The means, (..., n).
-        cov: The covariances, (..., n, n), symmetric.
-        shape: The lengths of the result without the last; None for those to which the parameters
-            broadcast together.
+    mean: the means, (..., n); cov: the covariances, (..., n, n), symmetric. Their other dimensions
+    broadcast to `shape`, by default the one to which they broadcast together; the result has shape
+    `(*shape, n)`, and by default the dtype of both parameters. The covariance is factored by
+    `method`: "cholesky", which takes positive definite matrices and gives NaN for others, or "eigh"
+    or "svd", which also take singular ones. The result has derivatives in mean and covariance;
+    those of the covariance by "eigh" and "svd" are not finite where eigenvalues are equal.
 
     >>> import weft, weft.numpy as jnp
     >>> cov = jnp.array([[2.0, 1.0], [1.0, 1.0]])

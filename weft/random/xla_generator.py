@@ -88,10 +88,8 @@ def bit_generator_type(
     key: ArrayType, *, shape: Shape, dtype: Any, algorithm: str
 ) -> list[ArrayType]:
     if key.dtype not in (dtypes.uint32, dtypes.uint64):
-        takes, fix = (
-            "keys of uint32 or uint64",
-            Fix("convert", "convert the key: key.astype('uint32')"),
-        )
+        takes = "keys of uint32 or uint64"
+        fix = Fix("convert", "convert the key: key.astype('uint32')")
         raise unfit(DTypeError, "rng_bit_generator", takes, [key], "u32[4]", fix)
     if key.shape != (4 if key.dtype == dtypes.uint32 else 2,):
         takes = "a key of four uint32 or two uint64"
@@ -146,8 +144,7 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
     (2, 3)
     """
     low, high = operands("rng_uniform", user_value(a), user_value(b))
-    lengths = integers_of(shape, "rng_uniform", "shape")
-    return rng_uniform_p.bind(low, high, shape=lengths)
+    return rng_uniform_p.bind(low, high, shape=integers_of(shape, "rng_uniform", "shape"))
 
 
 def uniform_type(a: ArrayType, b: ArrayType, *, shape: Shape) -> ArrayType:
@@ -164,8 +161,7 @@ def uniform_type(a: ArrayType, b: ArrayType, *, shape: Shape) -> ArrayType:
 def uniform_vmap(axis: AxisData, args: Values, dims: Dims, *, shape: Shape) -> tuple[Any, int]:
     rows = zip(args, dims, strict=True)
     bounds = [x if dim is not None else broadcast_in_dim(x, (axis.size,), ()) for x, dim in rows]
-    out = loop_map(lambda pair: rng_uniform_p.bind(*pair, shape=shape), tuple(bounds))
-    return out, 0
+    return loop_map(lambda pair: rng_uniform_p.bind(*pair, shape=shape), tuple(bounds)), 0
 
 
 def uniform_lower(context: Any, a: Any, b: Any, *, shape: Shape) -> Any:

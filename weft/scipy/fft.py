@@ -221,8 +221,7 @@ def dct(
     >>> dct(jnp.array([3.0, 1.0]))
     Array([8.      , 2.828427], dtype=float32)
     """
-    lengths = None if n is None else (n,)
-    return _transform(False, x, type, lengths, (axis,), norm, orthogonalize)
+    return _transform(False, x, type, None if n is None else (n,), (axis,), norm, orthogonalize)
 
 
 @array_function
@@ -232,20 +231,14 @@ def idct(
 ) -> Array:  # fmt: skip
     """The inverse of `dct`, with the same arguments, dtypes and errors.
 
-    Args:
-        type: The type of the transform that is inverted, 1 to 4.
-        n: The length of the transform; longer input is cut, shorter is filled with zeros.
-        norm: The norm of the transform that is inverted: "backward" (or None), "ortho" or
-            "forward".
-        orthogonalize: Whether the transform that is inverted weighted first elements; by default
-            with `norm="ortho"`.
+    type, norm, orthogonalize: those of the transform that is inverted; n: its length: longer input
+    is cut, shorter is filled with zeros.
 
     >>> import weft.numpy as jnp
     >>> idct(jnp.array([20.0, 0.0, 0.0, 0.0]))
     Array([2.5, 2.5, 2.5, 2.5], dtype=float32)
     """
-    lengths = None if n is None else (n,)
-    return _transform(True, x, type, lengths, (axis,), norm, orthogonalize)
+    return _transform(True, x, type, None if n is None else (n,), (axis,), norm, orthogonalize)
 
 
 @array_function
@@ -255,15 +248,9 @@ def dctn(
 ) -> Array:  # fmt: skip
     """`dct` over several axes, all where none are given.
 
-    s: a length for each axis (-1: that of x); without `axes` they are those of the last axes.
-    Raises ShapeError if s and axes have different lengths, else as `dct`.
-
-    Args:
-        type: The type of the transform, 1 to 4, as in `dct`.
-        norm: Where the factor of the inverse stands: "backward" (or None), "ortho" or "forward", as
-            in `dct`.
-        orthogonalize: Whether first elements are weighted, as in `dct`; by default with
-            `norm="ortho"`.
+    s: a length for each axis (-1: that of x); without `axes` they are those of the last axes. type,
+    norm, orthogonalize: as in `dct`. Raises ShapeError if s and axes have different lengths, else
+    as `dct`.
 
     >>> import weft.numpy as jnp
     >>> dctn(jnp.ones((2, 2)))
@@ -281,13 +268,8 @@ def idctn(
 ) -> Array:  # fmt: skip
     """The inverse of `dctn`, with the same arguments, dtypes and errors.
 
-    Args:
-        type: The type of the transform that is inverted, 1 to 4.
-        s: A length for each axis; longer input is cut, shorter is filled with zeros.
-        norm: The norm of the transform that is inverted: "backward" (or None), "ortho" or
-            "forward".
-        orthogonalize: Whether the transform that is inverted weighted first elements; by default
-            with `norm="ortho"`.
+    type, norm, orthogonalize: those of the transform that is inverted; s: a length for each axis:
+    longer input is cut, shorter is filled with zeros.
 
     >>> import weft.numpy as jnp
     >>> idctn(jnp.array([[16.0, 0.0], [0.0, 0.0]]))

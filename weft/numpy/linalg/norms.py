@@ -100,7 +100,7 @@ def _vector_norm(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> A
     return kept(out.astype(dtypes.to_real(dtype)), shape, axes, keepdims)
 
 
-def _filled(value: float, like: Any) -> Any:
+def _fill(value: float, like: Any) -> Any:
     return broadcasted(like.dtype.type(value), like.shape)
 
 
@@ -108,11 +108,11 @@ def _general_norm(size: Any, axes: tuple[int, ...], order: float) -> Any:
     """(sum of |x|**order)**(1/order), by exp and log; zeros are kept out of the logarithm."""
     of_zero = 0.0 if order > 0 else np.inf
     zero = size == 0
-    powers = exp(log(select(zero, _filled(1, size), size)) * order)
-    total = select(zero, _filled(of_zero, size), powers).sum(axes)
+    powers = exp(log(select(zero, _fill(1, size), size)) * order)
+    total = select(zero, _fill(of_zero, size), powers).sum(axes)
     nothing = total == 0
-    root = exp(log(select(nothing, _filled(1, total), total)) / order)
-    return select(nothing, _filled(of_zero, total), root)
+    root = exp(log(select(nothing, _fill(1, total), total)) / order)
+    return select(nothing, _fill(of_zero, total), root)
 
 
 def _matrix_norm(x: Any, axes: tuple[int, int], order: Any, keepdims: bool) -> Any:

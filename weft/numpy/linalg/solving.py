@@ -158,8 +158,7 @@ def tensorinv(a: Vector, ind: Integer = 2) -> Array:
     fitting = [i for i in range(1, a.ndim) if prod(a.shape[:i]) == prod(a.shape[i:])]
     fix = Fix("ind", f"pass ind={fitting[0]}") if fitting else None
     if ind < 1:
-        message = "ind is at least 1"
-        raise WeftValueError(message, got=f"ind={ind}", wanted="1 or more", fix=fix)
+        raise WeftValueError("ind is at least 1", got=f"ind={ind}", wanted="1 or more", fix=fix)
     first, rest = a.shape[:ind], a.shape[ind:]
     n = prod(first)
     if n != prod(rest):

@@ -83,19 +83,12 @@ def eigh(
 ) -> Any:  # fmt: skip
     """Eigenvalues, real and rising, and eigenvectors, as columns, of Hermitian matrices.
 
-    a: shape (..., n, n); only the `lower` or the upper triangle is read. With a b of that
-    shape, Hermitian and positive definite, of which the same triangle is read, those of a pair:
-    type 1 a v = w b v, type 2 a b v = w v, type 3 b a v = w v, scaled so that the adjoint of v
-    times b v is one (type 3: times the inverse of b). eigvals_only: the eigenvalues alone.
-    `overwrite_a`, `overwrite_b`, `turbo` and `check_finite` have no effect; `eigvals`, a selection,
-    is not taken. Derivatives are those of `weft.numpy.linalg.eigh`.
-
-    Args:
-        a: The matrices, Hermitian, (..., n, n).
-        lower: Whether the lower triangle of a, and of b, is read, not the upper one.
-        overwrite_a, overwrite_b, turbo, check_finite: Have no effect.
-        eigvals: Must be None: a selection is not taken.
-        type: Which problem a pair is: 1, 2 or 3 as above.
+    a: Hermitian, of shape (..., n, n); lower: whether the lower triangle is read, not the upper
+    one. b: a matrix of that shape, Hermitian and positive definite, of which the same triangle is
+    read, for the eigenvalues of a pair. type: 1 for a v = w b v, 2 for a b v = w v, 3 for b a v =
+    w v; v is scaled so that its adjoint times b v is one (3: times the inverse of b). eigvals_only:
+    the eigenvalues alone. `overwrite_a`, `overwrite_b`, `turbo` and `check_finite` have no effect;
+    `eigvals`, a selection, is not taken. Derivatives are those of `weft.numpy.linalg.eigh`.
 
     Raises ShapeError, WeftValueError for another type, DTypeError, WeftTypeError, and
     WeftNotImplementedError for eigvals.

@@ -138,10 +138,8 @@ def _one_square(value: Any, call: Arguments) -> Any:
 
 def _function(value: Any, call: Arguments) -> Any:
     if not callable(value):
-        message, wanted = (
-            f"{call.operation} takes a function second",
-            "a function of an array of eigenvalues",
-        )
+        message = f"{call.operation} takes a function second"
+        wanted = "a function of an array of eigenvalues"
         fix = Fix("function", "pass a function: weft.numpy.exp")
         raise invalid_type(message, call.operation, call.name, value, wanted, fix=fix)
     return value

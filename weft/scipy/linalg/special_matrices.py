@@ -153,8 +153,7 @@ def hankel(c: Vectors, r: Vectors | None = None) -> Array:
     n, m = c.shape[-1], r.shape[-1]
     if 0 in (n, m):
         return jnp.zeros((*c.shape[:-1], n, m), c.dtype)
-    values = jnp.concatenate([c, r[..., 1:]], axis=-1)
-    return _take_last(values, _numbers(n)[:, None] + _numbers(m))
+    return _take_last(jnp.concatenate([c, r[..., 1:]], axis=-1), _numbers(n)[:, None] + _numbers(m))
 
 
 @array_function
@@ -266,8 +265,7 @@ def leslie(f: Coefficients, s: Vectors) -> Array:
     """
     n = f.shape[-1]
     if s.shape[-1] != n - 1:
-        got = f"f: {type_of(f)}, s: {type_of(s)}"
-        raise wrong_shape(None, got, f"an s of {n - 1} elements")
+        raise wrong_shape(None, f"f: {type_of(f)}, s: {type_of(s)}", f"an s of {n - 1} elements")
     return _row_above_diagonal(*_side_by_side(f, s))
 
 

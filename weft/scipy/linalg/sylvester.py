@@ -32,8 +32,7 @@ from weft.scipy.linalg.schur import complex_schur
 
 def _triangular_columns(r: Any, s: Any, f: Any) -> Any:
     """Solves r Y + Y s = f for upper triangular r and s."""
-    n = r.shape[-1]
-    one = jnp.eye(n, dtype=r.dtype)
+    one = jnp.eye(r.shape[-1], dtype=r.dtype)
 
     def step(k: Any, y: Any) -> Any:
         # Columns from k on are still zeros.

@@ -149,14 +149,8 @@ def correlate(
 ) -> Array:
     """The correlation of two arrays: sums of in1[i] conj(in2[i - k]).
 
-    Arguments, results and errors are those of `convolve`, which returns the same for the conjugated
-    and reversed in2.
-
-    Args:
-        in1: The first array.
-        in2: The second array, of as many dimensions, which is conjugated.
-        mode: Which part is computed, "full", "same" or "valid", as in `convolve`.
-        method: "direct", "fft" or "auto", as in `convolve`.
+    Arguments, results and errors are those of `convolve`, which returns the same for `in1` and the
+    conjugated and reversed `in2`. mode, method: as in `convolve`.
 
     >>> import weft.numpy as jnp
     >>> correlate(jnp.array([1.0, 2.0]), jnp.array([1.0, 3.0]))
@@ -204,14 +198,10 @@ def convolve2d(
 ) -> Array:
     """`convolve` of two matrices, with a choice of the boundary of the first.
 
-    boundary: "fill" puts `fillvalue` there, "wrap" repeats the matrix, "symm" its mirror image.
-    Raises as `convolve`, and WeftValueError for another boundary.
-
-    Args:
-        in1: The matrix whose boundary is chosen.
-        in2: The matrix that is moved over it.
-        mode: Which part is computed, "full", "same" or "valid", as in `convolve`.
-        fillvalue: The number outside of in1 for the boundary "fill".
+    in1: the matrix whose boundary is chosen; in2: the one moved over it. boundary: "fill" puts
+    `fillvalue` there, "wrap" repeats the matrix, "symm" its mirror image. fillvalue: the number
+    for "fill". mode: as in `convolve`. Raises as `convolve`, and WeftValueError for another
+    boundary.
 
     >>> import weft.numpy as jnp
     >>> convolve2d(jnp.ones((2, 2)), jnp.ones((2, 2)), boundary="wrap")
@@ -233,12 +223,8 @@ def correlate2d(
 ) -> Array:
     """`correlate` of two matrices, with the boundaries and errors of `convolve2d`.
 
-    Args:
-        in1: The matrix whose boundary is chosen.
-        in2: The matrix that is moved over it, which is conjugated.
-        mode: Which part is computed, "full", "same" or "valid", as in `convolve`.
-        boundary: What is outside of in1: "fill", "wrap" or "symm", as in `convolve2d`.
-        fillvalue: The number outside of in1 for the boundary "fill".
+    in1: the matrix whose boundary is chosen; in2: the one whose conjugate is moved over it. mode,
+    boundary, fillvalue: as in `convolve2d`.
 
     >>> import weft.numpy as jnp
     >>> correlate2d(jnp.eye(2), jnp.eye(2), mode="valid")
@@ -270,15 +256,10 @@ def _by_fft(x: Any, y: Any, mode: str, axes: Sequence[int]) -> Any:
 def fftconvolve(in1: Numbers, in2: Numbers, mode: Mode = "full", axes: Axes = None) -> Array:
     """`convolve` by Fourier transforms, along some axes, by default all.
 
-    Along the others, lengths are equal or 1, and arrays are multiplied element by element. With
-    mode "same" the result has the shape of in1 there, too, as in SciPy. The result is floating or
-    complex; errors are relative to its largest elements. For long arrays this is faster than
-    products. Raises as `convolve`, and AxisError.
-
-    Args:
-        in1: The first array.
-        in2: The second array, of as many dimensions.
-        mode: Which part is computed, "full", "same" or "valid", as in `convolve`.
+    in1, in2, mode: as in `convolve`. Along other axes, lengths are equal or 1, and arrays are
+    multiplied element by element. With mode "same" the result has the shape of in1 there, too, as
+    in SciPy. The result is floating or complex; errors are relative to its largest elements. For
+    long arrays this is faster than products. Raises as `convolve`, and AxisError.
 
     >>> import weft.numpy as jnp
     >>> fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(5)

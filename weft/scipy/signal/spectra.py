@@ -63,18 +63,18 @@ _OTHER_NAMES = {
 _promote_freely = config.override(numpy_dtype_promotion="standard", numpy_rank_promotion="allow")
 
 
-def _no_window(given: Any, call: Arguments) -> WeftValueError:
+def _no_window(value: Any, call: Arguments) -> WeftValueError:
     """The error for an unknown name, with the nearest one."""
-    near = close_name(given.lower(), _NAMES) if isinstance(given, str) else None
+    near = close_name(value.lower(), _NAMES) if isinstance(value, str) else None
     n = call["nperseg"]
     if n is not None and "axis" in call:
         n = min(n, call.type.shape[call["axis"]])
-    made = f"scipy.signal.get_window({given!r:.60}, {'nperseg' if n is None else n})"
-    other = f", or the numbers of another window as an array: {made}" if not near else ""
+    elements = f"scipy.signal.get_window({value!r:.60}, {'nperseg' if n is None else n})"
+    other = f", or the numbers of another window as an array: {elements}" if not near else ""
     name = near or "hann"
     wanted = f"{', '.join(map(repr, _NAMES))}, or an array of nperseg elements"
     fix = Fix("window", f"pass window={name!r}{other}", {"window": name})
-    return unknown_option(call.operation, "window", given, wanted, fix=fix)
+    return unknown_option(call.operation, "window", value, wanted, fix=fix)
 
 
 def _window(value: Any, call: Arguments) -> Any:
@@ -86,10 +86,10 @@ def _window(value: Any, call: Arguments) -> Any:
     if not isinstance(name, str) and not isinstance(value, tuple):
         check_dimensions(call.operation, "window", value, 1, 1, dtypes.ORDERED)
         return value
-    found = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
-    if found not in _NAMES:
+    name = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
+    if name not in _NAMES:
         raise _no_window(value, call)
-    return found
+    return name
 
 
 def _rate(value: Any, call: Arguments) -> Any:
@@ -279,8 +279,7 @@ def _densities(x: Any, y: Any, window: Any, fs: Any, axis: int, average: str, pl
 
 def _median(x: Any) -> Any:
     """The median over the parts, divided by its bias for their number."""
-    n = x.shape[-2]
-    even = 2 * np.arange(1.0, (n - 1) // 2 + 1)
+    even = 2 * np.arange(1.0, (x.shape[-2] - 1) // 2 + 1)
     bias = float(1 + np.sum(1 / (even + 1) - 1 / even))
     out = jnp.median(x.real, axis=-2)
     if jnp.iscomplexobj(x):
@@ -385,19 +384,10 @@ def istft(
     """Times and the signal whose `stft` is, or comes nearest to, these transforms.
 
     Zxx: transforms along freq_axis, parts along time_axis. boundary: half a part was put on both
-    sides. Where no window covers a sample, it is not divided by anything. The other arguments are
-    those of `stft`, nperseg by default from the number of frequencies.
-
-    Args:
-        fs: Samples per unit of time.
-        window: The window of the transforms: a name or an array of nperseg elements.
-        nperseg: The length of a part.
-        noverlap: The overlap of parts, by default half of a part.
-        nfft: The length of the transforms, by default nperseg.
-        input_onesided: Whether the transforms have frequencies from 0 only, as those of a real
-            signal.
-        time_axis: The axis of the parts.
-        freq_axis: The axis of the frequencies.
+    sides. Where no window covers a sample, it is not divided by anything. fs: samples per unit of
+    time. window, nperseg, noverlap, nfft: as in `stft`, nperseg by default from the number of
+    frequencies. input_onesided: whether the transforms have frequencies from 0 only, as those of a
+    real signal. time_axis: the axis of the parts; freq_axis: the axis of the frequencies.
 
     Raises WeftValueError for lengths and names that are not as described and equal axes,
     ShapeError, AxisError, DTypeError and WeftTypeError.
@@ -484,18 +474,11 @@ def csd(
 ) -> tuple[Array, Array]:
     """Frequencies, and the cross power spectral density of two signals, by Welch's method.
 
-    y: None for the power of x itself, real. nperseg: by default 256, at most the length of x.
-    scaling: "density", power per frequency, or "spectrum", power. average: over the parts, "mean"
-    or "median". A shorter signal is padded with zeros; other dimensions broadcast. The rest is
-    as for `stft`. Raises WeftValueError, ShapeError, AxisError, DTypeError and WeftTypeError.
-
-    Args:
-        fs: Samples per unit of time.
-        window: A name or an array of nperseg elements, as in `stft`.
-        noverlap: The overlap of parts, by default half of a part.
-        nfft: The length of the transforms, by default nperseg.
-        detrend: What is subtracted from each part: False for nothing, "constant" or "linear".
-        return_onesided: Whether real signals get frequencies from 0 only.
+    y: None for the power of x itself, real. fs, window, noverlap, nfft, detrend, return_onesided:
+    as in `stft`. nperseg: by default 256, at most the length of x. scaling: "density", power per
+    frequency, or "spectrum", power. average: over the parts, "mean" or "median". A shorter signal
+    is padded with zeros; other dimensions broadcast. Raises WeftValueError, ShapeError, AxisError,
+    DTypeError and WeftTypeError.
 
     >>> import weft.numpy as jnp
     >>> f, p = csd(jnp.array([1.0, -1.0, 1.0, -1.0]), None, window="boxcar", scaling="spectrum")
@@ -523,16 +506,9 @@ def welch(
 ) -> tuple[Array, Array]:
     """Frequencies, and the power spectral density of a signal, real: `csd` of x with itself.
 
-    Args:
-        fs: Samples per unit of time.
-        window: A name or an array of nperseg elements, as in `stft`.
-        nperseg: The length of a part, by default 256, at most that of x.
-        noverlap: The overlap of parts, by default half of a part.
-        nfft: The length of the transforms, by default nperseg.
-        detrend: What is subtracted from each part: False for nothing, "constant" or "linear".
-        return_onesided: Whether a real signal gets frequencies from 0 only.
-        scaling: "density", power per frequency, or "spectrum", power.
-        average: How the parts are averaged, "mean" or "median".
+    fs, window, noverlap, nfft, detrend, return_onesided: as in `stft`. nperseg: the length of a
+    part, by default 256, at most that of x. scaling: "density", power per frequency, or "spectrum",
+    power. average: over the parts, "mean" or "median".
 
     >>> import weft.numpy as jnp
     >>> f, p = welch(jnp.array([1.0, -1.0, 1.0, -1.0]), window="boxcar", scaling="spectrum")

@@ -196,19 +196,12 @@ def gmres(
 ) -> tuple[Any, None]:
     """Solves A x = b by generalized minimal residuals, for any regular A.
 
-    Arguments, results, derivatives and errors are those of `cg`, but neither A nor M has to be
-    Hermitian. restart: how many vectors to keep (all in memory); `maxiter` counts the starts.
+    `A`, `b`, `x0`, `tol`, `atol`, `M`, results, derivatives and errors: those of `cg`, but
+    neither A nor M has to be Hermitian. restart: how many vectors to keep (all in memory).
+    maxiter: the largest number of starts, by default ten times the number of unknowns.
     solve_method: "batched" makes all vectors and solves one least squares problem, "incremental"
     one rotation for each, and stops as soon as the residual is small enough. The method also ends
     when a start brings no progress. By Y. Saad and M. H. Schultz, GMRES (1986).
-
-    Args:
-        A: A function of trees like b, which is linear, or a matrix of shape (n, n).
-        x0: The first guess, by default zeros.
-        tol: The largest residual, relative to the norm of b.
-        atol: The largest residual, absolute; the larger of the two bounds counts.
-        maxiter: The largest number of starts, by default ten times the number of unknowns.
-        M: A function or a matrix that multiplies approximately by the inverse of A.
 
     >>> import weft.numpy as jnp
     >>> x, _ = gmres(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([4.0, 8.0]))

@@ -59,20 +59,15 @@ def cg(
     """Solves A x = b by conjugate gradients, A Hermitian and positive definite.
 
     A: a function that maps trees like b linearly to trees like b, or a matrix of shape (n, n) where
-    b is a vector. b: an array or a tree of arrays; integers are computed as floating numbers. x0:
-    the first guess, by default zeros. The iteration ends when the norm of b - A x is at most the
-    larger of tol times the norm of b and atol, or after `maxiter` steps, by default ten times the
-    number of unknowns. M: a function or a matrix that multiplies approximately by the inverse of A,
-    itself Hermitian and positive definite. Returns x and None, where SciPy returns a status.
+    b is a vector. b: an array or a tree of arrays; integers are computed as floating numbers.
+    x0: the first guess, by default zeros. tol, atol: the iteration ends when the norm of b - A x is
+    at most the larger of tol times the norm of b and atol. maxiter: the largest number of steps, by
+    default ten times the number of unknowns. M: a function or a matrix that multiplies
+    approximately by the inverse of A, itself Hermitian and positive definite. Returns x and None,
+    where SciPy returns a status.
 
     Derivatives, in both modes, are those of a solution; x0 and M have none. By M. R. Hestenes and
     E. Stiefel, Methods of conjugate gradients for solving linear systems (1952).
-
-    Args:
-        x0: The first guess, by default zeros.
-        tol: The largest residual, relative to the norm of b.
-        atol: The largest residual, absolute; the larger of the two bounds counts.
-        maxiter: The largest number of steps.
 
     Raises WeftTypeError, DTypeError, ShapeError, TreeError and WeftValueError for arguments that do
     not fit.
@@ -136,17 +131,9 @@ def bicgstab(
 ) -> tuple[Any, None]:  # fmt: skip
     """Solves A x = b by stabilized biconjugate gradients, for any regular A.
 
-    Arguments, results, derivatives and errors are those of `cg`; neither A nor M has to be
-    Hermitian. Where the method breaks down, x is the last one it found. By H. A. van der Vorst,
-    Bi-CGSTAB (1992).
-
-    Args:
-        A: A function of trees like b, which is linear, or a matrix of shape (n, n).
-        x0: The first guess, by default zeros.
-        tol: The largest residual, relative to the norm of b.
-        atol: The largest residual, absolute; the larger of the two bounds counts.
-        maxiter: The largest number of steps, by default ten times the number of unknowns.
-        M: A function or a matrix that multiplies approximately by the inverse of A.
+    `A`, `b`, `x0`, `tol`, `atol`, `maxiter`, `M`, results, derivatives and errors: those of `cg`,
+    but neither A nor M has to be Hermitian. Where the method breaks down, x is the last one it
+    found. By H. A. van der Vorst, Bi-CGSTAB (1992).
 
     >>> import weft.numpy as jnp
     >>> x, _ = bicgstab(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([4.0, 8.0]))

@@ -198,14 +198,10 @@ def sph_harm_y(
     """Spherical harmonics of degree n and order m at polar angle theta and azimuth phi.
 
     n, m: integers, which broadcast with the real angles; the result is complex (DLMF 14.30.1). NaN
-    for n < 0, 0 for |m| > n. n_max: the largest degree, needed where n is traced; a degree above
-    it gives NaN.
-    Raises NotImplementedError for diff_n other than 0: weft's own transformations differentiate.
-
-    Args:
-        theta: The polar angle, in radians, from the north pole.
-        phi: The azimuth in radians.
-        diff_n: Must be None or 0.
+    for n < 0, 0 for |m| > n. theta: radians from the north pole; phi: radians. n_max: the largest
+    degree, needed where n is traced; a degree above it gives NaN.
+    Raises NotImplementedError where `diff_n` is neither None nor 0: weft's own transformations
+    differentiate.
 
     >>> sph_harm_y(0, 0, 0.5, 0.25)
     Array(0.2820948+0.j, dtype=complex64)

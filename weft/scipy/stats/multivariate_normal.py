@@ -81,15 +81,11 @@ def _log_density(x: Any, mean: Any, cov: Any) -> Any:
 def logpdf(x: Real, mean: Real, cov: Covariance, allow_singular: NotSingular = None) -> Array:
     """The logarithm of the density at x (..., n), for a mean (..., n) and covariances (..., n, n).
 
-    cov without dimensions: a variance, the same for all components, which are independent; where
-    the mean has none either, the distribution has one dimension, and x any shape. NaN where cov is
-    not positive definite. By Cholesky factorisation. Raises ShapeError if the shapes do not fit,
-    NotImplementedError for allow_singular.
-
-    Args:
-        mean: The centre of the distribution, a vector (..., n) or a number.
-        cov: The covariances (..., n, n), positive definite, or a variance.
-        allow_singular: Must be None: singular covariances are not taken.
+    mean: the centre of the distribution, a vector (..., n) or a number. cov: without dimensions a
+    variance, the same for all components, which are independent; where the mean has none either,
+    the distribution has one dimension, and x any shape. NaN where cov is not positive definite. By
+    Cholesky factorisation. Raises ShapeError if the shapes do not fit, NotImplementedError for
+    `allow_singular`, which must be None.
 
     >>> logpdf(np.zeros(2), np.zeros(2), np.eye(2))
     Array(-1.837877, dtype=float32)
