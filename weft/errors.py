@@ -451,7 +451,7 @@ def _user_frames(traceback: TracebackType | None, *, keep_last: bool) -> Traceba
 def api_boundary(function: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 @overload
 def api_boundary(function: Callable[P, R]) -> Callable[P, R]: ...
-def api_boundary(function: Any) -> Any:
+def api_boundary(function: Callable[..., Any] | str) -> Callable[..., Any]:
     """Decorates a public function: errors that leave it without an operation get its name, and all
     lose weft's own frames.
 
