@@ -10,7 +10,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from checkpoint_cases import POLICIES, W, X, layer, policies, remat
-from closeness import close
+from closeness import close_trees as close
 from loop_cases import check_every_split, check_every_use, equations, names
 from weft import lax
 from weft.errors import WeftTypeError

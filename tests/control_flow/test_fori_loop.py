@@ -7,7 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from closeness import close
+from closeness import close_trees as close
 from loop_cases import names, unrolled_fori
 from weft import lax
 from weft.errors import LeakedTracerError, TreeError, WeftTypeError, WeftValueError

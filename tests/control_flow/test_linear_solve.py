@@ -10,7 +10,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from closeness import close
+from closeness import close_trees as close
 from loop_cases import names
 from weft import P, lax
 from weft.errors import LeakedTracerError, TreeError, WeftNotImplementedError, WeftTypeError

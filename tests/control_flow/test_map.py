@@ -9,7 +9,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from closeness import close
+from closeness import close_trees as close
 from loop_cases import equations, names
 from weft import lax
 from weft.errors import LeakedTracerError, ShapeError, WeftTypeError, WeftValueError

@@ -10,7 +10,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from closeness import close
+from closeness import close_trees as close
 from loop_cases import equations, names, unrolled_scan
 from weft import lax
 from weft.testing import check_grads, check_linearize

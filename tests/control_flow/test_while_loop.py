@@ -10,7 +10,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from closeness import close
+from closeness import close_trees as close
 from loop_cases import (
     check_every_split,
     check_every_use,

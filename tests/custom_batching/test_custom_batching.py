@@ -7,7 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from closeness import close
+from closeness import close_trees as close
 from weft import lax
 from weft.custom_batching import custom_vmap, sequential_vmap
 from weft.errors import DTypeError, ShapeError, TreeError, WeftTypeError

@@ -9,7 +9,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from closeness import close
+from closeness import close_after_sums as close
 from weft import lax
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import eval_jaxpr

@@ -13,7 +13,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from closeness import close
+from closeness import close_after_sums as close
 from compilations import counted_compilations
 from weft import lax, shard_map
 from weft.errors import ConcretizationError, LeakedTracerError, WeftTypeError, WeftValueError

@@ -7,7 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from closeness import close
+from closeness import close_to_rounding as close
 from compilations import counted_compilations
 from weft import lax, random
 from weft.core.axes import extend_mesh

@@ -6,7 +6,7 @@ import itertools
 
 import weft
 import weft.numpy as jnp
-from closeness import close
+from closeness import close_trees as close
 from weft import tree
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Jaxpr, eval_jaxpr, jaxprs_in
