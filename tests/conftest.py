@@ -127,6 +127,15 @@ def optimized() -> Iterator[None]:
 
 
 @pytest.fixture
+def x64() -> Iterator[None]:
+    """Arrays are made of 64 bits."""
+    # Not imported at the top: the tests choose weft's settings before.
+    weft: Any = importlib.import_module("weft")
+    with weft.enable_x64():
+        yield
+
+
+@pytest.fixture
 def young_heap() -> Iterator[None]:
     """The collector, and who asks it for all objects, looks at those of this test alone.
 

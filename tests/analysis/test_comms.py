@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import html.parser
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,6 +12,7 @@ import pytest
 import weft
 import weft.numpy as wnp
 from comms_programs import RING, ROWS, WHOLE, line, plane, values
+from processes import python_output
 from weft import P, lax
 from weft.analysis import occurrences
 from weft.analysis.comms_rows import KINDS
@@ -680,5 +679,4 @@ def test_a_jitted_layer_is_looked_at_once(monkeypatch):
 def test_importing_weft_loads_none_of_it():
     """But for the facade, and what makes notebooks ask for pictures."""
     code = "import sys, weft; print([n for n in sys.modules if n.startswith('weft.analysis')])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "['weft.analysis', 'weft.analysis.notebook_pictures']"
+    assert python_output("-c", code) == "['weft.analysis', 'weft.analysis.notebook_pictures']\n"

@@ -38,8 +38,7 @@ def test_a_product_of_matrices(dtype):
     report = cost(jnp.matmul, x, y)
     assert report.flops == each * m * k * n
     size = np.dtype(x.dtype).itemsize
-    assert report.bytes_read == size * (m * k + k * n)
-    assert report.bytes_written == size * m * n
+    assert report.bytes_read == size * (m * k + k * n) and report.bytes_written == size * m * n
     if dtype != "complex64":
         gradient = weft.grad(lambda x, y: jnp.sum(jnp.matmul(x, y)), argnums=(0, 1))
         near(cost(gradient, x, y).flops, 2 * each * m * k * n)
@@ -285,8 +284,7 @@ def test_inside_shard_map_costs_are_of_a_device():
 def test_elementwise_chains_are_stored_once():
     n = 1 << 20
     report = cost(lambda x: jnp.sum(jnp.exp(x) * 2.0 + jnp.sin(x)), shape(n))
-    assert report.fused_bytes == 4 * n + 4
-    assert report.functions == 2 * n
+    assert report.fused_bytes == 4 * n + 4 and report.functions == 2 * n
     assert report.flops == 3 * n - 1
 
 
@@ -332,8 +330,7 @@ def test_a_primitive_of_the_users_is_named():
         return weft.pure_callback(np.sin, x, x)
 
     report = cost(opaque, jnp.ones(3))
-    assert report.unknown == {"pure_callback": 1}
-    assert "pure_callback" in repr(report)
+    assert report.unknown == {"pure_callback": 1} and "pure_callback" in repr(report)
 
 
 def test_what_a_primitive_of_the_users_runs():
@@ -361,8 +358,7 @@ def test_a_roofline_says_what_binds():
     chip = Hardware(flops={"bfloat16": 1e12, "float32": 1e11}, memory_bandwidth=1e10)
     large = cost(jnp.matmul, shape(1024, 1024), shape(1024, 1024))
     (row,) = large.roofline(chip)
-    assert row.bound == "compute"
-    assert row.seconds == pytest.approx(2 * 1024**3 / 1e11)
+    assert row.bound == "compute" and row.seconds == pytest.approx(2 * 1024**3 / 1e11)
     small = cost(lambda x: x + 1.0, shape(1 << 20))
     (row,) = small.roofline(chip)
     assert row.bound == "memory"
@@ -388,8 +384,7 @@ def test_rings_take_the_time_of_the_textbook():
 
 def test_accelerators_have_sources():
     for chip in ACCELERATORS.values():
-        assert chip.source
-        assert chip.flops_of("bfloat16") > chip.flops_of("float32")
+        assert chip.source and chip.flops_of("bfloat16") > chip.flops_of("float32")
 
 
 @pytest.mark.parametrize(

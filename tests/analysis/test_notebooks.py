@@ -6,14 +6,13 @@ from __future__ import annotations
 import html
 import html.parser
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+from processes import python_output
 from weft.arrays.array import Array
 from weft.sharding import AbstractMesh, NamedSharding, P
 
@@ -107,8 +106,7 @@ def test_no_more_is_read_of_a_large_array_than_is_shown(monkeypatch, spec):
     monkeypatch.setattr("weft.arrays.array.gathered", None)
     assert cells(x)[-1][-1] == f"{1200 * 1200 - 1:.5g}"
     assert repr(x).startswith(f"Array({np.array2string(values, separator=', ', prefix='Array(')}")
-    assert str(x) == str(values)
-    assert not hasattr(x, "_host")
+    assert str(x) == str(values) and not hasattr(x, "_host")
 
 
 def test_a_device_whose_memory_is_not_the_hosts_picks_the_values(monkeypatch):
@@ -170,5 +168,4 @@ def test_nothing_is_drawn_or_loaded_before():
         "drawing = lambda: 'weft.analysis.show' in sys.modules\n"
         "print(f, drawing(), len(x._repr_html_()) > 0, drawing())"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.split() == ["True", "False", "True", "True"]
+    assert python_output("-c", code).split() == ["True", "False", "True", "True"]

@@ -46,8 +46,7 @@ def compiled(function, count, gradient=False):
 def test_each_transfer_of_a_layer_may_run_beside_a_product_of_its_own(count):
     found = schedule(compiled(layer, count))
     assert [t.kind for t in found.transfers] == ["collective_permute"] * 2 * (count - 1)
-    assert len(found.products) == 2 * count
-    assert not found.exposed
+    assert len(found.products) == 2 * count and not found.exposed
     partners = [t.beside.number for t in found.transfers]
     assert len(set(partners)) == len(partners)
     # The block of the first product, and of the second one's result, in float32.
@@ -59,14 +58,12 @@ def test_each_transfer_of_a_layer_may_run_beside_a_product_of_its_own(count):
 def test_each_transfer_of_a_gradient_may_run_beside_a_product_of_its_own(count):
     found = schedule(compiled(layer, count, gradient=True))
     assert [t.kind for t in found.transfers] == ["collective_permute"] * 5 * (count - 1)
-    assert len(found.products) == 6 * count
-    assert not found.exposed
+    assert len(found.products) == 6 * count and not found.exposed
 
 
 def test_blocks_in_halves_may_run_beside_products_too():
     found = schedule(compiled(layer_both_ways, 4))
-    assert len(found.transfers) == 4 * 3 and len(found.products) == 4 * 4
-    assert not found.exposed
+    assert len(found.transfers) == 4 * 3 and len(found.products) == 4 * 4 and not found.exposed
 
 
 def test_plain_collectives_have_no_product_beside_them():

@@ -47,8 +47,7 @@ def test_trees_closed_over_values_and_attributes():
         pair = lax.composite(lambda t: {"y": t["x"] * a}, "my.pair")({"x": x})
         return pair["y"]
 
-    assert float(weft.jit(f)(2.0, 3.0)) == 6.0
-    assert float(weft.grad(f)(2.0, 3.0)) == 3.0
+    assert float(weft.jit(f)(2.0, 3.0)) == 6.0 and float(weft.grad(f)(2.0, 3.0)) == 3.0
     nested = lax.composite(lambda x, *, a: x, "my.nested")
     text = weft.jit(lambda x: nested(x, a={"k": [1, "t", True]})).lower(1.0).as_text()
     assert 'k = [1, "t", true]' in text
@@ -80,8 +79,7 @@ def test_what_is_saved_is_told_with_its_origin(capsys):
         lambda x: jnp.sin(ad_checkpoint.checkpoint_name(jnp.sin(x), "inner")),
         policy=weft.checkpoint_policies.save_only_these_names("inner"),
     )
-    assert "f32[2] named 'inner'" in saved(named, X)
-    assert saved(lambda x: x + 1.0, X) == []
+    assert "f32[2] named 'inner'" in saved(named, X) and saved(lambda x: x + 1.0, X) == []
     ad_checkpoint.print_saved_residuals(weft.jit(f), X, X)
     assert "output of cos" in capsys.readouterr().out
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import weft
+from processes import python_output
 from source_files import ROOT
 from weft import info
 
@@ -21,11 +20,7 @@ def report(*arguments, paths=(ROOT,), **variables):
     """What a process of its own prints."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("WEFT_", "XLA_"))}
     variables["PYTHONPATH"] = os.pathsep.join(map(str, paths))
-    done = subprocess.run(
-        [sys.executable, "-m", "weft.info", *arguments],
-        env=kept | variables, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    return done.stdout
+    return python_output("-m", "weft.info", *arguments, env=kept | variables, timeout=60)
 
 
 def test_the_releases_and_the_devices(capsys):

@@ -9,6 +9,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close
 from weft import lax
 from weft.errors import DTypeError, ShapeError, TreeError, WeftTypeError
 from weft.extend.core import Primitive
@@ -16,10 +17,6 @@ from weft.extend.interpreters import ad
 from weft.testing import check_grads
 
 Point = collections.namedtuple("Point", "x y")
-
-
-def close(got, wanted, rtol=1e-5, atol=1e-6):
-    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=rtol, atol=atol)
 
 
 def deriv(f):
@@ -108,8 +105,7 @@ def test_python_control_flow_on_concrete_values():
     def f(x):
         return 2.0 * x if x > 0.0 else x
 
-    assert float(deriv(f)(3.0)) == 2.0
-    assert float(deriv(f)(-3.0)) == 1.0
+    assert float(deriv(f)(3.0)) == 2.0 and float(deriv(f)(-3.0)) == 1.0
 
 
 def test_loops_and_conversions_on_concrete_values():
@@ -247,8 +243,7 @@ def test_jacobians_of_trees_have_results_outside_and_arguments_inside():
 
     args = {"a": jnp.arange(2.0), "b": jnp.arange(3.0)}
     for jac in (weft.jacfwd(f)(args), weft.jacrev(f)(args)):
-        assert jac[0]["a"].shape == (2, 3, 2)
-        assert jac[0]["b"].shape == (2, 3, 3)
+        assert jac[0]["a"].shape == (2, 3, 2) and jac[0]["b"].shape == (2, 3, 3)
         close(jac[0]["b"][1], np.eye(3))
 
 

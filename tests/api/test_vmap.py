@@ -9,14 +9,10 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close
 from weft import lax
 from weft.errors import AxisError, ShapeError, TreeError, WeftTypeError, WeftValueError
 from weft.extend.interpreters import batching
-
-
-def close(got, wanted, rtol=1e-5, atol=1e-6):
-    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=rtol, atol=atol)
-
 
 A = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 V = np.arange(3.0, dtype=np.float32)

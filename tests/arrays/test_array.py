@@ -28,8 +28,7 @@ def test_attributes():
     assert (x.itemsize, x.nbytes, len(x)) == (4, 24, 2)
     assert not x.weak_type and not x.committed
     assert x.device in weft.devices() and x.devices() == {x.device}
-    assert x.is_ready() in (True, False)
-    assert x.block_until_ready() is x and x.is_ready()
+    assert x.is_ready() in (True, False) and x.block_until_ready() is x and x.is_ready()
 
 
 def test_it_is_not_made_by_calling_the_class_and_tracers_count_as_arrays():
@@ -92,8 +91,7 @@ def test_operators_beside_numpy_arrays_give_weft_arrays():
 
 def test_python_numbers():
     assert (int(array(3.7)), float(array(3, np.int32)), complex(array(2.0))) == (3, 3.0, 2 + 0j)
-    assert bool(array(1, np.bool_)) and not bool(array(0.0))
-    assert bool(array([[2.0]]))
+    assert bool(array(1, np.bool_)) and not bool(array(0.0)) and bool(array([[2.0]]))
     assert [10, 20, 30][array(1, np.int32)] == 20
     assert list(range(array(3, np.uint8))) == [0, 1, 2]
     assert array([[1, 2]], np.int32).tolist() == [[1, 2]]
@@ -129,8 +127,7 @@ def test_conversions_that_are_refused(call, error, phrase):
 def test_iteration_containment_and_equality():
     x = array([[1, 2], [3, 4]])
     assert [row.tolist() for row in x] == [[1, 2], [3, 4]]
-    assert 3.0 in x and 9.0 not in x
-    assert (x == x).tolist() == [[True, True], [True, True]]
+    assert 3.0 in x and 9.0 not in x and (x == x).tolist() == [[True, True], [True, True]]
     assert [float(v) for v in reversed(array([1.0, 2.0]))] == [2.0, 1.0]
 
 
@@ -154,8 +151,7 @@ def test_deletion():
     assert not x.is_deleted()
     x.delete()
     x.delete()
-    assert x.is_deleted()
-    assert repr(x) == "Array(deleted, shape=(2,), dtype=float32)"
+    assert x.is_deleted() and repr(x) == "Array(deleted, shape=(2,), dtype=float32)"
     assert x.shape == (2,) and x.dtype == np.float32
     for use in (
         lambda: x + 1,

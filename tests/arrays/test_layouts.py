@@ -257,8 +257,7 @@ def test_what_keeps_the_value_keeps_the_layout(name, where):
     if where == "on one device" and name in ON_A_MESH:
         where = "nowhere"  # What was put on one device is no operand of a program over a mesh.
     x = WHERE[where]()
-    assert same(KEEPS[name](x), X) == (1, 0)
-    assert same(x, X) == (1, 0)
+    assert same(KEEPS[name](x), X) == (1, 0) and same(x, X) == (1, 0)
 
 
 @pytest.mark.parametrize("where", WHERE)

@@ -63,8 +63,7 @@ def test_values_come_out_as_they_went_in(spec):
     out = np.asarray(y)
     np.testing.assert_array_equal(out, x)
     assert out.dtype == x.dtype and not out.flags.writeable
-    assert y.is_fully_addressable
-    assert y.is_fully_replicated == (spec == P())
+    assert y.is_fully_addressable and y.is_fully_replicated == (spec == P())
     assert (y.nbytes, y.size, len(y)) == (x.nbytes, x.size, 16)
 
 
@@ -121,8 +120,7 @@ def test_random_keys_are_split_and_never_their_bits():
     bits = np.asarray(weft.random.key_data(keys))
     for how in (over("i"), over(("i", "j")), over(), over("i", on=mesh(1, 1))):
         y = device_put(keys, how)
-        assert y.dtype is keys.dtype and y.shape == (8,)
-        assert repr(y) == repr(keys)
+        assert y.dtype is keys.dtype and y.shape == (8,) and repr(y) == repr(keys)
         np.testing.assert_array_equal(y._stored(), bits)
         for shard in y.addressable_shards:
             assert shard.data.dtype is keys.dtype
@@ -291,8 +289,7 @@ def test_a_deleted_array_is_an_error_and_never_a_crash():
     part = y.addressable_data(0)
     y.delete()
     y.delete()
-    assert y.is_deleted() and part.is_deleted()
-    assert y.sharding is over("i")
+    assert y.is_deleted() and part.is_deleted() and y.sharding is over("i")
     for use in (
         np.asarray,
         lambda v: v.block_until_ready(),

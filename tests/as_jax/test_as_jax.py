@@ -12,6 +12,7 @@ import pytest
 
 import weft
 import weft.as_jax
+from processes import python_output
 from weft.as_jax.modules import MODULES
 
 pytestmark = pytest.mark.fast
@@ -44,12 +45,10 @@ def test_names_are_the_same_objects() -> None:
     import jax.numpy as jnp
     from jax import lax
 
-    assert jax.Array is weft.Array
-    assert jax.jit is weft.jit
+    assert jax.Array is weft.Array and jax.jit is weft.jit
     assert jnp is weft.numpy
     assert lax is weft.lax
-    assert jax.__version__ == "0.10.2"
-    assert jax.__version_info__ == (0, 10, 2)
+    assert jax.__version__ == "0.10.2" and jax.__version_info__ == (0, 10, 2)
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
@@ -101,8 +100,7 @@ def test_missing_names_and_modules_are_explained() -> None:
 
 def test_the_real_jax_must_not_come_first(tmp_path: pathlib.Path) -> None:
     done = run("-c", "import jax, weft.as_jax", path=(fake_jax(tmp_path),))
-    assert done.returncode == 1
-    assert "RealJaxImported: the real jax (0.0.1" in done.stderr
+    assert done.returncode == 1 and "RealJaxImported: the real jax (0.0.1" in done.stderr
     assert "import weft.as_jax first" in done.stderr
 
 
@@ -149,8 +147,7 @@ def test_a_program_that_is_not_touched(tmp_path: pathlib.Path, form: str) -> Non
 @pytest.mark.parametrize("arguments", [(), ("-m",), ("-c",)])
 def test_a_call_that_names_no_program(arguments: tuple[str, ...]) -> None:
     done = run("-m", "weft.as_jax", *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("usage: python -m weft.as_jax")
+    assert done.returncode == 2 and done.stderr.startswith("usage: python -m weft.as_jax")
 
 
 def test_a_file_that_is_not_there() -> None:
@@ -177,7 +174,7 @@ assert jax.numpy.zeros(2, out_sharding=aval.sharding).shape == (2,)
 assert jax.numpy.shape(None) == () and jax.numpy.ndim(None) == 0
 assert jax.core.ShapedArray((2,), "float32", sharding=None).shape == (2,)
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    python_output("-c", program)
 
 
 def test_trees_are_compared_by_the_precision_of_their_dtypes():
@@ -193,4 +190,4 @@ for other in ({"a": 1.1 * jnp.ones(2)}, {"b": jnp.ones(2)}):
         continue
     raise SystemExit(f"equal to {other}")
 """
-    subprocess.run([sys.executable, "-c", program], check=True)
+    python_output("-c", program)

@@ -12,6 +12,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from at_once import together
 from source_files import ROOT
 from weft.base.util import collection_paused, like
 
@@ -63,11 +64,7 @@ def test_overlapping_blocks_in_two_threads_end_with_collection_on():
             first_left.wait(10)
             assert not gc.isenabled()
 
-    threads = [threading.Thread(target=f) for f in (first, second)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(lambda number: (first, second)[number](), 2)
     assert gc.isenabled()
 
 

@@ -12,7 +12,9 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from callback_cases import SCALAR, WAYS, Boom, Log, Struct, fail
+from at_once import together
+from callback_cases import SCALAR, Boom, Log, Struct, fail
+from ways import WAYS, WAYS_AND_TWICE
 from weft import debug, errors
 from weft.callbacks.primitives import effects_barrier, io_callback, pure_callback
 from weft.core.check import check_jaxpr
@@ -25,11 +27,6 @@ from weft.lowering.module import lower_to_module
 from weft.runtime.backends import host_callbacks
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
-
-WAYS_AND_TWICE = [
-    *WAYS,
-    pytest.param(lambda f: weft.jit(lambda *a: weft.jit(f)(*a)), id="jit of jit"),
-]
 
 
 # ---- exceptions ----------------------------------------------------------------------------------
@@ -378,8 +375,7 @@ def test_a_transformation_around_the_call_is_not_the_callbacks():
     def f(x):
         return x * weft.jit(lambda y: pure_callback(host, SCALAR, y))(3.0)
 
-    assert float(weft.grad(f)(1.0)) == 6.0
-    assert weft.vmap(f)(wnp.ones(2)).tolist() == [6.0, 6.0]
+    assert float(weft.grad(f)(1.0)) == 6.0 and weft.vmap(f)(wnp.ones(2)).tolist() == [6.0, 6.0]
 
 
 def test_settings_reach_the_callback():
@@ -396,17 +392,8 @@ def test_many_threads():
     a = wnp.ones((200, 200))
     f = weft.jit(lambda x: io_callback(lambda v: inner(a, v) + 1, SCALAR, x))
     f(0.0)
-    found = {}
-
-    def work(i):
-        found[i] = [float(f(float(i + k))) for k in range(3)]
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(40)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert found == {i: [i + 1.0, i + 2.0, i + 3.0] for i in range(40)}
+    found = together(lambda i: [float(f(float(i + k))) for k in range(3)], 40)
+    assert found == [[i + 1.0, i + 2.0, i + 3.0] for i in range(40)]
 
 
 def test_exceptions_of_threads_do_not_mix():
@@ -414,20 +401,13 @@ def test_exceptions_of_threads_do_not_mix():
         raise Boom(float(v))
 
     f = weft.jit(lambda x: io_callback(host, None, x))
-    found = {}
 
     def work(i):
-        try:
+        with pytest.raises(Boom) as caught:
             f(float(i))
-        except Boom as error:
-            found[i] = error.args[0]
+        return caught.value.args[0]
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-    assert found == {i: float(i) for i in range(12)}
+    assert together(work, 12) == [float(i) for i in range(12)]
 
 
 def test_nesting_that_could_stop_for_good_is_an_error():

@@ -8,18 +8,14 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from callback_cases import SCALAR, WAYS, Log, Struct
+from callback_cases import SCALAR, Log, Struct
+from ways import WAYS, WAYS_AND_TWICE
 from weft import errors
 from weft.callbacks.primitives import io_callback, pure_callback
 from weft.experimental import io_callback as experimental_io_callback
 from weft.lowering.module import lower_to_module
 
 pytestmark = pytest.mark.fast
-
-WAYS_AND_TWICE = [
-    *WAYS,
-    pytest.param(lambda f: weft.jit(lambda *a: weft.jit(f)(*a)), id="jit of jit"),
-]
 
 
 def sine(x, **how):

@@ -9,7 +9,8 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from callback_cases import SCALAR, WAYS, Boom, Log
+from callback_cases import SCALAR, Boom, Log
+from ways import WAYS
 from weft import errors
 from weft.callbacks.primitives import io_callback, pure_callback
 

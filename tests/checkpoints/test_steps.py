@@ -13,6 +13,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from processes import python_output
 from weft import checkpoints
 from weft.checkpoints import Checkpoints, saving, step_directory
 from weft.errors import CheckpointError
@@ -189,11 +190,8 @@ print(kept.steps(), kept.restore()["small"].sum())
 
 
 def test_a_disk_that_takes_no_more(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    assert "was not written" in done.stdout and "File too large" in done.stdout
-    assert done.stdout.endswith("[1] 10.0\n")
+    out = python_output("-c", LIMITED, tmp_path)
+    assert "was not written" in out and "File too large" in out and out.endswith("[1] 10.0\n")
 
 
 ENDS = """
@@ -207,7 +205,7 @@ kept.save(1, {"x": jnp.ones((512, 512)), "n": np.ones((512, 512))})
 
 
 def test_a_program_that_ends_after_its_last_save_has_saved(tmp_path):
-    subprocess.run([sys.executable, "-c", ENDS, str(tmp_path)], check=True, timeout=60)
+    python_output("-c", ENDS, tmp_path, timeout=60)
     assert Checkpoints(tmp_path).restore(1)["x"].sum() == 512 * 512
 
 

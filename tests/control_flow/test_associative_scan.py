@@ -7,7 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from loop_cases import close
+from closeness import close_trees as close
 from weft import lax
 from weft.errors import AxisError, ShapeError, TreeError, WeftTypeError
 from weft.testing import check_grads

@@ -10,6 +10,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close
 from weft import lax
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Jaxpr, Literal, eval_jaxpr, jaxprs_in
@@ -17,11 +18,6 @@ from weft.errors import TreeError, WeftTypeError, WeftValueError
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
 from weft.testing import check_grads
-
-
-def close(got, wanted, rtol=1e-5, atol=1e-6):
-    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=rtol, atol=atol)
-
 
 X = np.array([0.5, -1.5, 2.0], dtype=np.float32)
 TABLE = jnp.array([1.0, 2.0, 3.0])
@@ -103,8 +99,7 @@ def test_operands_may_be_none_many_or_given_by_keyword():
 def test_results_are_arrays_whatever_the_branches_return():
     for p in (True, False):
         out = lax.cond(p, lambda: (3, 1.5, None), lambda: (4, 2.5, None))
-        assert out[2] is None
-        assert isinstance(out[0], weft.Array) and out[0].dtype == np.int32
+        assert out[2] is None and isinstance(out[0], weft.Array) and out[0].dtype == np.int32
         traced = weft.jit(lambda p: lax.cond(p, lambda: (3, 1.5, None), lambda: (4, 2.5, None)))(p)
         assert [x.type for x in out[:2]] == [x.type for x in traced[:2]]
 
@@ -227,8 +222,7 @@ def test_the_unused_branch_has_no_say_in_the_gradient():
     def f(x):
         return lax.cond(x > 0, jnp.sqrt, lambda y: y * 2.0, x)
 
-    assert float(weft.grad(f)(0.0)) == 2.0
-    assert float(weft.jit(weft.grad(f))(0.0)) == 2.0
+    assert float(weft.grad(f)(0.0)) == 2.0 and float(weft.jit(weft.grad(f))(0.0)) == 2.0
     close(weft.vmap(weft.grad(f))(np.array([0.0, 4.0])), [2.0, 0.25])
 
 
@@ -478,8 +472,7 @@ def test_results_of_different_types_are_shown_leaf_by_leaf():
         )
     text = str(info.value)
     assert "result['a']" in text and "f32[3]" in text and "f32[2,2]" in text
-    assert "result['b'][0]" in text and "result['b'][1]" in text
-    assert "same" not in text
+    assert "result['b'][0]" in text and "result['b'][1]" in text and "same" not in text
     assert "true_fun" in text and "false_fun" in text
 
 

@@ -7,7 +7,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from loop_cases import close, names, unrolled_fori
+from closeness import close_trees as close
+from loop_cases import names, unrolled_fori
 from weft import lax
 from weft.errors import LeakedTracerError, TreeError, WeftTypeError, WeftValueError
 from weft.testing import check_grads
@@ -61,8 +62,7 @@ def test_the_dtype_of_the_index():
         assert seen[0] == seen[1]
         return seen[0]
 
-    assert dtypes_of(0, 3) == ("int32", True)
-    assert dtypes_of(0, jnp.uint8(3)) == ("uint8", False)
+    assert dtypes_of(0, 3) == ("int32", True) and dtypes_of(0, jnp.uint8(3)) == ("uint8", False)
     assert dtypes_of(np.int8(0), 3) == ("int8", False)
     assert dtypes_of(np.int8(0), np.int16(3)) == ("int16", False)
     assert dtypes_of(np.int8(0), np.uint8(3)) == ("int16", False)

@@ -10,7 +10,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from loop_cases import close, names
+from closeness import close_trees as close
+from loop_cases import names
 from weft import P, lax
 from weft.errors import LeakedTracerError, TreeError, WeftNotImplementedError, WeftTypeError
 from weft.scipy.sparse.linalg import cg

@@ -10,7 +10,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from loop_cases import close, unrolled_scan
+from closeness import close_trees as close
+from loop_cases import unrolled_scan
 from weft import lax
 from weft.errors import LeakedTracerError, ShapeError, TreeError, WeftTypeError, WeftValueError
 

@@ -10,7 +10,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from loop_cases import close, equations, names, unrolled_scan
+from closeness import close_trees as close
+from loop_cases import equations, names, unrolled_scan
 from weft import lax
 from weft.testing import check_grads, check_linearize
 

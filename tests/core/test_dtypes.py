@@ -155,8 +155,7 @@ def test_the_order_of_operands_does_not_matter(pairs, random):
 
 @hypothesis.given(operand)
 def test_an_operand_alone_keeps_its_type(pair):
-    assert dtypes.promote(pair) == pair
-    assert dtypes.promote(pair, pair) == pair
+    assert dtypes.promote(pair) == pair and dtypes.promote(pair, pair) == pair
 
 
 def test_several_operands():
@@ -292,8 +291,7 @@ def test_parse_takes_scalar_classes_and_extended_dtypes():
 
     assert dtypes.parse(float32) == dtypes.float32
     key = KeyType()
-    assert dtypes.parse(key) is key
-    assert dtypes.is_extended(key)
+    assert dtypes.parse(key) is key and dtypes.is_extended(key)
 
 
 def test_python_types_mean_the_default_width():
@@ -450,10 +448,8 @@ def test_limits_of_the_wrong_kind(asked, dtype):
 def test_fits_at_the_edges(dtype):
     limits = np.iinfo(dtype)
     low, high = int(limits.min), int(limits.max)
-    assert dtypes.fits(low, dtype)
-    assert dtypes.fits(high, dtype)
-    assert not dtypes.fits(low - 1, dtype)
-    assert not dtypes.fits(high + 1, dtype)
+    assert dtypes.fits(low, dtype) and dtypes.fits(high, dtype)
+    assert not dtypes.fits(low - 1, dtype) and not dtypes.fits(high + 1, dtype)
 
 
 @hypothesis.given(
@@ -470,10 +466,8 @@ def test_an_integer_fits_where_it_stays_finite(value, dtype):
 
 
 def test_fits_of_other_kinds():
-    assert dtypes.fits(1, dtypes.bool_)
-    assert not dtypes.fits(2, dtypes.bool_)
-    assert dtypes.fits(10**30, dtypes.complex64)
-    assert not dtypes.fits(10**40, dtypes.complex64)
+    assert dtypes.fits(1, dtypes.bool_) and not dtypes.fits(2, dtypes.bool_)
+    assert dtypes.fits(10**30, dtypes.complex64) and not dtypes.fits(10**40, dtypes.complex64)
     assert not dtypes.fits(0, dtypes.float0)
 
 
@@ -485,8 +479,7 @@ def test_tangent_dtypes():
 
 def test_float0_holds_no_bits():
     zeros = np.zeros((3, 2), dtypes.float0)
-    assert zeros.nbytes == 0
-    assert zeros.shape == (3, 2)
+    assert zeros.nbytes == 0 and zeros.shape == (3, 2)
 
 
 def test_real_and_complex_parts():

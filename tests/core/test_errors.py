@@ -67,8 +67,7 @@ def test_a_recorded_line_stands_for_the_current_one():
 
 def test_values_that_are_false_are_shown():
     text = str(WeftError("no", got=0, wanted=(), where="x"))
-    assert "got: 0" in text
-    assert "wanted: ()" in text
+    assert "got: 0" in text and "wanted: ()" in text
 
 
 def test_long_values_are_indented():
@@ -108,9 +107,7 @@ def test_errors_are_what_users_catch(name, bases):
 def test_errors_can_be_pickled():
     error = TreeError("no", operation="map", got=1, fix=Fix("keys", "use str", {"path": ("a",)}))
     copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is TreeError
-    assert str(copy) == str(error)
-    assert copy.fix == error.fix
+    assert type(copy) is TreeError and str(copy) == str(error) and copy.fix == error.fix
 
 
 def test_a_fix_is_frozen():
@@ -170,8 +167,7 @@ def test_causes_are_trimmed_too():
     trim(caught.value)
     assert INTERNAL not in files_of(caught.value)
     cause = caught.value.__cause__
-    assert isinstance(cause, ZeroDivisionError)
-    assert cause.__traceback__ is not None
+    assert isinstance(cause, ZeroDivisionError) and cause.__traceback__ is not None
     assert INTERNAL not in files_of(cause)
 
 
@@ -217,8 +213,7 @@ def test_the_boundary_passes_everything_through():
         return x + y
 
     wrapped = api_boundary(f)
-    assert wrapped(1) == 3
-    assert wrapped(1, y=5) == 6
+    assert wrapped(1) == 3 and wrapped(1, y=5) == 6
     assert (wrapped.__name__, wrapped.__doc__, wrapped.__wrapped__) == ("f", "Adds.", f)
 
 
@@ -302,10 +297,8 @@ def test_the_hook_trims_what_is_printed(full, tmp_path):
         env={"PYTHONPATH": ":".join(sys.path), "WEFT_FULL_TRACEBACK": full},
         check=False,
     )
-    assert ran.returncode == 1
-    assert "the hook from before was called" in ran.stderr
-    assert "ShapeError: the shapes do not fit" in ran.stderr
-    assert "in user" in ran.stderr
+    assert ran.returncode == 1 and "the hook from before was called" in ran.stderr
+    assert "ShapeError: the shapes do not fit" in ran.stderr and "in user" in ran.stderr
     assert ("pretend.py" in ran.stderr) == (full == "1")
 
 

@@ -42,9 +42,7 @@ def test_a_traced_program_has_typed_inputs_equations_and_results():
     closed = weft.make_jaxpr(lambda x: lax.mul(lax.sin(x), lax.cos(x)))(jnp.ones(3))
     assert isinstance(closed, ClosedJaxpr)
     assert names(closed) == ["sin", "cos", "mul"]
-    assert closed.in_avals == [VEC]
-    assert closed.out_avals == [VEC]
-    assert closed.consts == []
+    assert closed.in_avals == [VEC] and closed.out_avals == [VEC] and closed.consts == []
     check_jaxpr(closed)
 
 
@@ -73,8 +71,7 @@ def test_numbers_are_literals_and_arrays_are_hoisted_once_per_identity():
 def test_numpy_arrays_are_hoisted_too():
     table = np.arange(3, dtype=np.float32)
     closed = weft.make_jaxpr(lambda x: lax.add(lax.mul(x, table), table))(jnp.ones(3))
-    assert closed.jaxpr.num_consts == 1
-    assert closed.jaxpr.inputs[0].type is VEC
+    assert closed.jaxpr.num_consts == 1 and closed.jaxpr.inputs[0].type is VEC
 
 
 def test_a_nested_program_receives_what_it_closes_over_as_operands():
@@ -103,8 +100,7 @@ def test_make_jaxpr_takes_shapes_trees_keywords_and_static_arguments():
         return_shape=True,
     )({"x": struct}, 4, scale=np.float32(2.0))
     assert closed.in_avals[0].shape == (2, 3)
-    assert shapes["out"].shape == (2, 3)
-    assert shapes["n"].dtype == np.int32
+    assert shapes["out"].shape == (2, 3) and shapes["n"].dtype == np.int32
 
 
 def test_eval_shape_computes_nothing():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+from processes import python_output
 from weft.core.types import ArrayType
 from weft.errors import ShapeError
 
@@ -59,9 +57,7 @@ for line in {lines!r}:
 
 def test_no_way_to_make_a_shape_ends_the_process():
     # All in a process of its own: what fails here ends it.
-    program = PROGRAM.format(lines=MAKING)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr[-2000:]
+    assert python_output("-c", PROGRAM.format(lines=MAKING)) == ""
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int4", "int8", "bfloat16", "float32", "complex128"])

@@ -405,8 +405,7 @@ def test_shapes_lengths_and_dtypes_are_known_while_tracing():
     @weft.jit
     def f(x):
         assert len(x) == 3 and x.shape == (3,) and x.ndim == 1 and x.size == 3
-        assert isinstance(x, weft.Array)
-        assert "f32[3]" in repr(x) and "f32[3]" in f"{x}"
+        assert isinstance(x, weft.Array) and "f32[3]" in repr(x) and "f32[3]" in f"{x}"
         total = 0.0
         for element in x:
             total = total + element

@@ -90,10 +90,8 @@ def test_lowered_programs_carry_the_scopes_of_branches_and_bodies_too():
         return x * 2.0
 
     found = names_in(f, 1.0)
-    assert "jit(f)/choice/cond" in found
-    assert "jit(f)/choice/branch_1/yes/sin" in found
-    assert "jit(f)/choice/branch_0/cos" in found
-    assert "jit(f)/mul" in found
+    assert "jit(f)/choice/cond" in found and "jit(f)/choice/branch_1/yes/sin" in found
+    assert "jit(f)/choice/branch_0/cos" in found and "jit(f)/mul" in found
 
 
 def test_a_program_is_traced_once_and_named_by_each_place_that_uses_it():
@@ -251,7 +249,6 @@ def test_scopes_change_no_number():
 def test_what_is_no_name_is_refused(name, error):
     with pytest.raises(error) as caught:
         named_scope(name)
-    assert isinstance(caught.value, errors.WeftError)
-    assert caught.value.fix.kind == "name"
+    assert isinstance(caught.value, errors.WeftError) and caught.value.fix.kind == "name"
     with named_scope("attention"):
         pass

@@ -8,7 +8,6 @@ import functools
 import gc
 import itertools
 import struct
-import threading
 import weakref
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 
 import weft
 import weft.numpy as jnp
+from at_once import together
 from compilations import counted_compilations
 from op_table import rows
 from weft import lax
@@ -291,8 +291,7 @@ def test_jaxprs_that_differ_in_nothing_are_one(data):
     # The same values, made again: tuples and numbers are other objects, callables and arrays, which
     # can change, the same ones.
     again = [b if _is_value(a) else a for a, b in zip(VALUES, values(), strict=True)]
-    assert table.first(first) is first
-    assert table.first(build(plan, again)) is first
+    assert table.first(first) is first and table.first(build(plan, again)) is first
     # What counts by identity is another one in a copy.
     make = data.draw(st.sampled_from(NEW))
     new = make()
@@ -386,8 +385,7 @@ def test_lines_count_but_not_to_the_compiler():
 
     one, again = make(), make()
     other = weft.make_jaxpr(lambda x: weft.jit(lambda x: x * 2.0)(x))(1.0).jaxpr
-    assert shared(one) is shared(again)
-    assert shared(one) is not shared(other)
+    assert shared(one) is shared(again) and shared(one) is not shared(other)
     assert program_alone(one) is program_alone(other)
     assert program_alone(one, lines=True) is not program_alone(other, lines=True)
     with weft.config.override(debug_nans=True):
@@ -446,17 +444,7 @@ def test_identities_that_come_again_find_nothing():
 
 
 def test_threads_get_one_jaxpr():
-    table, found = SharedJaxprs(), [[] for _ in range(8)]
-    barrier = threading.Barrier(8)
-
-    def work(out):
-        barrier.wait()
-        out += [table.first(simple(i)) for i in range(200)]
-
-    threads = [threading.Thread(target=work, args=(out,)) for out in found]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    table = SharedJaxprs()
+    found = together(lambda _: [table.first(simple(i)) for i in range(200)], 8)
     for one, other in itertools.pairwise(found):
         assert all(a is b for a, b in zip(one, other, strict=True))

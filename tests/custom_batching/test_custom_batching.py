@@ -7,6 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close_trees as close
 from weft import lax
 from weft.custom_batching import custom_vmap, sequential_vmap
 from weft.errors import DTypeError, ShapeError, TreeError, WeftTypeError
@@ -29,11 +30,6 @@ def ruled(function=plain, factor=1.0):
         return factor * weft.vmap(plain, places, axis_size=size)(x, y), True
 
     return made
-
-
-def close(a, b):
-    for one, other in zip(weft.tree.leaves(a), weft.tree.leaves(b), strict=True):
-        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-5, atol=1e-6)
 
 
 def test_without_vmap_the_function_is_called():

@@ -56,8 +56,7 @@ def test_values_over_several_devices_are_split_as_the_compiler_chose():
 
     f = weft.jit(f)
     f(x), f(x)
-    assert seen["x"] == [x.sharding]
-    assert seen["sum"] == [weft.NamedSharding(mesh, weft.P("b"))]
+    assert seen["x"] == [x.sharding] and seen["sum"] == [weft.NamedSharding(mesh, weft.P("b"))]
     assert seen["block"] == [weft.NamedSharding(mesh, weft.P())]
 
 

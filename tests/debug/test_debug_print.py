@@ -12,7 +12,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from callback_cases import WAYS
+from ways import WAYS
 from weft import debug, errors
 
 pytestmark = pytest.mark.fast

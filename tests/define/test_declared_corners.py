@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import inspect
 import pickle
-import threading
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import pytest
 import weft
 import weft.lax as lax
 import weft.numpy as wnp
+from at_once import together
 from weft.errors import (
     JaxprError,
     LeakedTracerError,
@@ -416,18 +416,11 @@ def test_threads_that_apply_a_primitive_for_the_first_time():
     tower = define_primitive(
         "tower_of_test", body=lambda x, *, n: x if n == 0 else tower(2 * x, n=n - 1)
     )
-    start, found = threading.Barrier(4), []
 
-    def work():
-        start.wait()
-        found.append((float(tower(1.0, n=6)), float(weft.grad(lambda x: tower(x, n=6))(1.0))))
+    def work(_):
+        return float(tower(1.0, n=6)), float(weft.grad(lambda x: tower(x, n=6))(1.0))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [(64.0, 64.0)] * 4
+    assert together(work, 4) == [(64.0, 64.0)] * 4
 
 
 @pytest.mark.parametrize("p", [scaled, Primitive("plain_of_test")])

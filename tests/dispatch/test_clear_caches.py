@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gc
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as wnp
+from processes import python_output
 from weft import lax
 from weft.base import program_caches
 from weft.base.timing import spent
@@ -199,14 +198,8 @@ assert wnp.sin(wnp.zeros(3)).tolist() == [0, 0, 0]
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/maps").exists(), reason="needs Linux's /proc")
 def test_programs_are_forgotten_before_a_process_is_full(tmp_path):
-    ran = subprocess.run(
-        [sys.executable, "-c", _MANY_PROGRAMS, str(tmp_path / "max_map_count")],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert ran.returncode == 0, ran.stderr
-    start, highest, _ = map(int, ran.stdout.split())
+    out = python_output("-c", _MANY_PROGRAMS, tmp_path / "max_map_count")
+    start, highest, _ = map(int, out.split())
     # 800 programs took over a thousand mappings, were they kept; 300 are allowed, looked at after
     # every 32 programs.
     assert start + 200 < highest < start + 500

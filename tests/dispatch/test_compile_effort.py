@@ -4,8 +4,6 @@ other."""
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
+from processes import python_output
 from weft import config, lax
 from weft.core.jaxpr import eval_jaxpr
 
@@ -92,4 +91,4 @@ def test_keys_of_operations_name_no_effort_until_one_is_chosen():
         "assert config.operations_vary"
     )
     environment = {k: v for k, v in os.environ.items() if k != "WEFT_COMPILE_EFFORT"}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    python_output("-c", code, env=environment)

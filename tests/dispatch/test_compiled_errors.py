@@ -4,6 +4,7 @@ and suggests a change that is applied here."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -49,12 +50,16 @@ ON_ROWS = ON_ROWS.compile()
 class Wrong:
     """A call that fails, and one with the fix applied."""
 
-    args: Callable[[], tuple[Any, ...]]
     error: type[Exception]
     phrases: tuple[str, ...]
+    args: Callable[[], tuple[Any, ...]]
     apply: Callable[[tuple[Any, ...], Any], Any]
     kwargs: Callable[[], dict[str, Any]] = lambda: {"scale": ones()}
     compiled: Any = None
+
+
+def wrong(error: type[Exception], *phrases: str) -> Callable[..., Wrong]:
+    return functools.partial(Wrong, error, phrases)
 
 
 def replaced(index, change):
@@ -87,141 +92,108 @@ def gone():
 
 
 WRONG = {
-    "another shape": Wrong(
-        lambda: (params(ones(8, 5), ones(5)), ones(8, 8)),
+    "another shape": wrong(
         WeftTypeError,
-        (
-            "params['layers'][0]['w'] (another shape)",
-            "params['b'] (another shape)",
-            "f32[8,5]",
-            "f32[8,4]",
-            "f32[5]",
-            "f32[4]",
-            "predict.lower(...)",
-        ),
-        lambda args, fix: "itself",
+        "params['layers'][0]['w'] (another shape)",
+        "params['b'] (another shape)",
+        "f32[8,5]",
+        "f32[8,4]",
+        "f32[5]",
+        "f32[4]",
+        "predict.lower(...)",
+    )(lambda: (params(ones(8, 5), ones(5)), ones(8, 8)), lambda args, fix: "itself"),
+    "another rank": wrong(WeftTypeError, "x (another shape)", "f32[8]", "f32[8,8]")(
+        lambda: (params(), ones(8)), lambda args, fix: "itself"
     ),
-    "another rank": Wrong(
-        lambda: (params(), ones(8)),
+    "another dtype": wrong(
         WeftTypeError,
-        ("x (another shape)", "f32[8]", "f32[8,8]"),
-        lambda args, fix: "itself",
-    ),
-    "another dtype": Wrong(
-        lambda: (params(ones(8, 4, dtype=np.int32)), ones(8, 8)),
-        WeftTypeError,
-        ("params['layers'][0]['w'] (another dtype)", "i32[8,4]", "f32[8,4]", "astype('float32')"),
-        at_w(cast),
-    ),
-    "a Python number of another kind": Wrong(
+        "params['layers'][0]['w'] (another dtype)",
+        "i32[8,4]",
+        "f32[8,4]",
+        "astype('float32')",
+    )(lambda: (params(ones(8, 4, dtype=np.int32)), ones(8, 8)), at_w(cast)),
+    "a Python number of another kind": wrong(
+        WeftTypeError, "scale (another dtype)", "got: scale: i32[]", "wanted: scale: f32[]"
+    )(
         lambda: (params(), ones(8, 8)),
-        WeftTypeError,
-        ("scale (another dtype)", "got: scale: i32[]", "wanted: scale: f32[]"),
         lambda args, fix: {"scale": np.asarray(3).astype(fix.data["dtype"])},
         kwargs=lambda: {"scale": 3},
     ),
-    "no array": Wrong(
-        lambda: (params(), "text"),
-        WeftTypeError,
-        ("x (no array)", "'text' of class str", "f32[8,8]"),
-        replaced(1, lambda x, fix: ones(*fix.data["type"].shape)),
+    "no array": wrong(WeftTypeError, "x (no array)", "'text' of class str", "f32[8,8]")(
+        lambda: (params(), "text"), replaced(1, lambda x, fix: ones(*fix.data["type"].shape))
     ),
-    "another device": Wrong(
-        lambda: (params(weft.device_put(ones(8, 4), DEVICES[3])), ones(8, 8)),
+    "another device": wrong(
         WeftValueError,
-        ("params['layers'][0]['w'] (on another device)", "on cpu:3", "on cpu:0", "device_put"),
-        at_w(moved),
-    ),
-    "several devices instead of one": Wrong(
-        lambda: (params(), weft.device_put(ones(8, 8), ROWS)),
-        WeftValueError,
-        ("x (on another device)", "P('i')", "cpu:0"),
-        replaced(1, moved),
-    ),
-    "one device instead of several": Wrong(
+        "params['layers'][0]['w'] (on another device)",
+        "on cpu:3",
+        "on cpu:0",
+        "device_put",
+    )(lambda: (params(weft.device_put(ones(8, 4), DEVICES[3])), ones(8, 8)), at_w(moved)),
+    "several devices instead of one": wrong(
+        WeftValueError, "x (on another device)", "P('i')", "cpu:0"
+    )(lambda: (params(), weft.device_put(ones(8, 8), ROWS)), replaced(1, moved)),
+    "one device instead of several": wrong(
+        WeftValueError, "x (split in another way)", "cpu:1", "P('i')"
+    )(
         lambda: (params(), weft.device_put(ones(8, 8), DEVICES[1])),
-        WeftValueError,
-        ("x (split in another way)", "cpu:1", "P('i')"),
         replaced(1, moved),
         compiled=ON_ROWS,
     ),
-    "another sharding": Wrong(
+    "another sharding": wrong(WeftValueError, "x (split in another way)", "P(None, 'i')", "P('i')")(
         lambda: (
             params(),
             weft.device_put(ones(8, 8), NamedSharding(MESH, PartitionSpec(None, "i"))),
         ),
-        WeftValueError,
-        ("x (split in another way)", "P(None, 'i')", "P('i')"),
         replaced(1, moved),
         compiled=ON_ROWS,
     ),
-    "another layout": Wrong(
-        lambda: (params(), weft.device_put(ones(8, 8), COLUMNS)),
+    "another layout": wrong(
         WeftValueError,
-        ("x (another layout) does not match", "(1, 0)", "(0, 1)", "in_shardings", "relayout"),
-        replaced(1, moved),
+        "x (another layout) does not match",
+        "(1, 0)",
+        "(0, 1)",
+        "in_shardings",
+        "relayout",
+    )(lambda: (params(), weft.device_put(ones(8, 8), COLUMNS)), replaced(1, moved)),
+    "a deleted array": wrong(DeletedArrayError, "x (gone)", "deleted", "f32[8,8]")(
+        lambda: (params(), gone()), replaced(1, lambda x, fix: ones(8, 8))
     ),
-    "a deleted array": Wrong(
-        lambda: (params(), gone()),
-        DeletedArrayError,
-        ("x (gone)", "deleted", "f32[8,8]"),
-        replaced(1, lambda x, fix: ones(8, 8)),
+    "another static argument": wrong(WeftValueError, "static argument n", "n=3", "n=2")(
+        lambda: (params(), ones(8, 8), 3), lambda args, fix: (*args[:2], fix.data["value"])
     ),
-    "another static argument": Wrong(
-        lambda: (params(), ones(8, 8), 3),
-        WeftValueError,
-        ("static argument n", "n=3", "n=2"),
-        lambda args, fix: (*args[:2], fix.data["value"]),
-    ),
-    "another static argument by name": Wrong(
+    "another static argument by name": wrong(WeftValueError, "static argument n", "n=2.0", "n=2")(
         lambda: (params(), ones(8, 8)),
-        WeftValueError,
-        ("static argument n", "n=2.0", "n=2"),
         lambda args, fix: {"scale": ones(), fix.data["name"]: fix.data["value"]},
         kwargs=lambda: {"scale": ones(), "n": 2.0},
     ),
-    "a static argument that cannot be hashed": Wrong(
-        lambda: (params(), ones(8, 8), [2]),
-        WeftValueError,
-        ("cannot be hashed", "[2]"),
-        lambda args, fix: args[:2],
+    "a static argument that cannot be hashed": wrong(WeftValueError, "cannot be hashed", "[2]")(
+        lambda: (params(), ones(8, 8), [2]), lambda args, fix: args[:2]
     ),
-    "a list of another length": Wrong(
+    "a list of another length": wrong(
+        TreeError, "params['layers']", "a list of length 2", "a list of length 1"
+    )(
         lambda: ({"layers": [{"w": ones(8, 4)}] * 2, "b": ones(4)}, ones(8, 8)),
-        TreeError,
-        ("params['layers']", "a list of length 2", "a list of length 1"),
         replaced(0, lambda p, fix: p | {"layers": p["layers"][: fix.data["length"]]}),
     ),
-    "a tuple instead of a list": Wrong(
+    "a tuple instead of a list": wrong(TreeError, "params['layers']", "a tuple", "a list")(
         lambda: ({"layers": ({"w": ones(8, 4)},), "b": ones(4)}, ones(8, 8)),
-        TreeError,
-        ("params['layers']", "a tuple", "a list"),
         replaced(0, lambda p, fix: p | {"layers": fix.data.get("replacement", list(p["layers"]))}),
     ),
-    "another key": Wrong(
+    "another key": wrong(TreeError, "in params", "['bias', 'layers']", "['b', 'layers']")(
         lambda: ({"layers": [{"w": ones(8, 4)}], "bias": ones(4)}, ones(8, 8)),
-        TreeError,
-        ("in params", "['bias', 'layers']", "['b', 'layers']"),
         replaced(
             0, lambda p, fix: dict(zip(fix.data["keys"], (p["bias"], p["layers"]), strict=True))
         ),
     ),
-    "a tree instead of an array": Wrong(
-        lambda: (params(), (ones(8, 8),)),
-        TreeError,
-        ("in x", "a tuple of length 1"),
-        replaced(1, lambda x, fix: x[0]),
+    "a tree instead of an array": wrong(TreeError, "in x", "a tuple of length 1")(
+        lambda: (params(), (ones(8, 8),)), replaced(1, lambda x, fix: x[0])
     ),
-    "an argument too many": Wrong(
+    "an argument too many": wrong(TreeError, "the positional arguments", "length 4", "length 2")(
         lambda: (params(), ones(8, 8), 2, ones()),
-        TreeError,
-        ("the positional arguments", "length 4", "length 2"),
         lambda args, fix: args[: fix.data["fixes"][0].data["length"]],
     ),
-    "a name that is missing": Wrong(
+    "a name that is missing": wrong(TreeError, "the arguments by name", "['scale']")(
         lambda: (params(), ones(8, 8)),
-        TreeError,
-        ("the arguments by name", "['scale']"),
         lambda args, fix: dict.fromkeys(fix.data["keys"], ones()),
         kwargs=dict,
     ),
@@ -230,17 +202,17 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_calls_name_the_arguments_and_suggest_what_works(name):
-    wrong = WRONG[name]
-    compiled = wrong.compiled or COMPILED
-    args, kwargs = wrong.args(), wrong.kwargs()
+    row = WRONG[name]
+    compiled = row.compiled or COMPILED
+    args, kwargs = row.args(), row.kwargs()
     for _ in range(2):
-        with pytest.raises(wrong.error) as caught:
+        with pytest.raises(row.error) as caught:
             compiled(*args, **kwargs)
     text = str(caught.value)
-    missing = [phrase for phrase in wrong.phrases if phrase not in text]
+    missing = [phrase for phrase in row.phrases if phrase not in text]
     assert not missing, text
     assert "test_compiled_errors.py" in text
-    fixed = wrong.apply(args, caught.value.fix)
+    fixed = row.apply(args, caught.value.fix)
     if fixed == "itself":
         assert {fix.kind for fix in caught.value.fix.data.get("fixes", (caught.value.fix,))} == {
             "lower"

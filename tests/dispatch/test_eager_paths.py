@@ -343,8 +343,7 @@ def test_numbers_as_arrays_keep_class_and_sign():
         assert [x.dtype.kind for x in found] == list("ifbffib")
         assert np.signbit([np.asarray(x) for x in found[3:5]]).tolist() == [False, True]
         with weft.enable_x64():
-            assert as_array(1.0).dtype == np.float64
-            assert as_array(0.1).item() == 0.1
+            assert as_array(1.0).dtype == np.float64 and as_array(0.1).item() == 0.1
 
 
 def test_what_is_compiled_fast():
@@ -471,8 +470,7 @@ def test_remembered_calls_follow_settings():
     for _ in range(3):
         assert jnp.sum(i).dtype == np.int32
         with weft.enable_x64():
-            assert jnp.sum(i).dtype == np.int64
-            assert jnp.quantile(i, 0.5).dtype == np.float32
+            assert jnp.sum(i).dtype == np.int64 and jnp.quantile(i, 0.5).dtype == np.float32
         assert jnp.max(x).item() != jnp.max(x).item()
         with weft.debug_nans(), pytest.raises(weft.errors.NonFiniteError, match="reduce_max|max"):
             jnp.max(x)
@@ -527,8 +525,7 @@ def test_one_array_passed_twice_and_numbers_that_are_arrays():
     x, y = jnp.array(ROWS[0]), jnp.array(ROWS[1])
     for _ in range(3):
         assert jnp.dot(x, x).item() == 14
-    assert jnp.dot(x, y).item() == 38
-    assert jnp.dot(y, x).item() == 38
+    assert jnp.dot(x, y).item() == 38 and jnp.dot(y, x).item() == 38
     assert jnp.dot(y, y).item() == 126
     for _ in range(3):
         # A number is one array for all who ask for it.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
-import subprocess
 import sys
 
 import numpy as np
@@ -18,6 +17,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from processes import python_output
 from weft import config
 from weft.arrays.array import Array
 from weft.extend.core import Primitive
@@ -81,14 +81,8 @@ def doubling():
 
 
 def digests(compiled, seed, count):
-    done = subprocess.run(
-        [sys.executable, TREES, str(seed), str(count)],
-        env={**os.environ, **FULL, "WEFT_COMPILED_CALLS": compiled},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    environment = {**os.environ, **FULL, "WEFT_COMPILED_CALLS": compiled}
+    return python_output(TREES, seed, count, timeout=None, env=environment).splitlines()
 
 
 # What `make test-sanitized` asks for; the tests of every day draw fewer.
@@ -99,9 +93,7 @@ COUNT = int(os.environ.get("WEFT_TREE_CALLS", "1000"))
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_trees_give_the_same_with_and_without_the_compiled_module(seed):
     with_it, without = (digests(compiled, seed, COUNT // 2) for compiled in ("1", "0"))
-    assert len(with_it) == COUNT // 2
-    assert len(set(with_it)) > 20
-    assert with_it == without
+    assert len(with_it) == COUNT // 2 and len(set(with_it)) > 20 and with_it == without
 
 
 @pytest.mark.parametrize("clears", [False, True])
@@ -307,6 +299,4 @@ def test_another_interpreter_does_not_get_the_module():
         "function = weft.jit(lambda x: x + 1)\n"
         "print([float(function(jnp.ones(()))) for _ in range(3)])\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "refused\n[2.0, 2.0, 2.0]\n"
+    assert python_output("-c", program) == "refused\n[2.0, 2.0, 2.0]\n"

@@ -12,13 +12,10 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close
 from weft import config, lax
 from weft.core.jaxpr import jaxprs_in
 from weft.errors import DeletedArrayError, TreeError, WeftTypeError, WeftValueError
-
-
-def close(got, wanted, rtol=1e-5, atol=1e-6):
-    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=rtol, atol=atol)
 
 
 def counting(function=lambda x: x * 2.0, **options):
@@ -165,16 +162,13 @@ def test_trees_in_and_out():
     out, empty = f((1.0, {"z": 2.0}), {"b": X, "a": 5}, None, 7.0, [8], k=10.0)
     assert empty == ()
     assert float(out["sum"]) == 13.0
-    assert float(out["rest"][0]) == 7.0 and int(out["rest"][1][0]) == 8
-    assert out["d"][1] is None
+    assert float(out["rest"][0]) == 7.0 and int(out["rest"][1][0]) == 8 and out["d"][1] is None
     close(out["d"][0]["b"], X)
 
 
 def test_no_arguments_no_results_none():
-    assert weft.jit(lambda: None)() is None
-    assert weft.jit(lambda x: ())(X) == ()
-    assert weft.jit(lambda x: None)(None) is None
-    assert float(weft.jit(lambda: 3.0)()) == 3.0
+    assert weft.jit(lambda: None)() is None and weft.jit(lambda x: ())(X) == ()
+    assert weft.jit(lambda x: None)(None) is None and float(weft.jit(lambda: 3.0)()) == 3.0
 
 
 def test_results_that_are_inputs_scalars_and_repeated():
@@ -222,8 +216,7 @@ def test_methods_partials_lambdas_and_callables():
     model = Model(3.0)
     assert float(Model.static_free(1.0)) == 2.0
     assert float(model.scaled(2.0)) == 6.0
-    assert float(weft.jit(model)(5.0)) == 2.0
-    assert float(weft.jit(model.__call__)(5.0)) == 2.0
+    assert float(weft.jit(model)(5.0)) == 2.0 and float(weft.jit(model.__call__)(5.0)) == 2.0
     assert float(weft.jit(functools.partial(lambda a, b, c: a * b + c, 2.0, c=1.0))(4.0)) == 9.0
     assert isinstance(model.scaled, types.MethodType)
 
@@ -238,8 +231,7 @@ def test_decorator_with_and_without_arguments():
     def g(x, n):
         return x * n
 
-    assert f.__name__ == "f" and f.__doc__ == "About f."
-    assert repr(f) == "<jit of f>"
+    assert f.__name__ == "f" and f.__doc__ == "About f." and repr(f) == "<jit of f>"
     assert float(g(2.0, 3)) == 6.0
 
 
@@ -274,18 +266,15 @@ def test_static_arguments_by_number_and_by_name():
     by_name = weft.jit(power, static_argnames="n")
     both = weft.jit(power, static_argnums=(1,), static_argnames=("scale",))
     for f in (by_number, by_name, both):
-        assert float(f(3.0, 2)) == 9.0
-        assert float(f(3.0, n=2)) == 9.0
-        assert float(f(x=3.0, n=2)) == 9.0
-        assert float(f(3.0, n=2, scale=2.0)) == 18.0
+        assert float(f(3.0, 2)) == 9.0 and float(f(3.0, n=2)) == 9.0
+        assert float(f(x=3.0, n=2)) == 9.0 and float(f(3.0, n=2, scale=2.0)) == 18.0
     assert float(weft.jit(power, static_argnums=-1)(3.0, 2)) == 9.0
     assert float(weft.jit(power, static_argnums=np.int64(1))(3.0, 2)) == 9.0
 
 
 def test_static_values_are_told_apart_by_class():
     f, traces = counting(lambda x, n: (x, n), static_argnums=1)
-    assert f(1.0, 1)[1].dtype == np.int32
-    assert f(1.0, 1.0)[1].dtype == np.float32
+    assert f(1.0, 1)[1].dtype == np.int32 and f(1.0, 1.0)[1].dtype == np.float32
     assert f(1.0, True)[1].dtype == np.bool_
     assert len(traces) == 3
     f(1.0, 1)
@@ -380,8 +369,7 @@ def test_donating_a_number_leaves_equal_numbers_alone():
     f = weft.jit(lambda x: x + 1, donate_argnums=0)
     kept = weft.device_put(2.5)
     gradient = weft.grad(lambda x: x)(1.0)
-    assert float(f(2.5)) == 3.5
-    assert float(f(1.0)) == 2.0
+    assert float(f(2.5)) == 3.5 and float(f(1.0)) == 2.0
     other = weft.grad(lambda x: x)(1.0)
     f(other)
     assert float(kept) == 2.5
@@ -446,8 +434,7 @@ def test_a_jitted_function_called_twice_is_one_function_of_the_module():
     assert len(calls) == 3
     assert len({id(jaxprs_in(eqn.params)[0]) for eqn in calls}) == 1
     text = weft.jit(f).lower(X).as_text()
-    assert text.count("stablehlo.sine") == 1
-    assert text.count("call @") == 3
+    assert text.count("stablehlo.sine") == 1 and text.count("call @") == 3
 
 
 def test_inline_puts_the_equations_into_the_caller():
@@ -485,11 +472,9 @@ def test_a_nested_function_is_traced_again_where_its_closure_differs():
 
         return inner
 
-    assert float(outer(2.0)(1.0)) == 2.0
-    assert float(outer(3.0)(1.0)) == 3.0
+    assert float(outer(2.0)(1.0)) == 2.0 and float(outer(3.0)(1.0)) == 3.0
     f = weft.jit(lambda x, y: outer(x)(y))
-    assert float(f(2.0, 5.0)) == 10.0
-    assert float(f(3.0, 5.0)) == 15.0
+    assert float(f(2.0, 5.0)) == 10.0 and float(f(3.0, 5.0)) == 15.0
 
 
 def test_a_method_closing_over_tracers_is_not_confused_by_its_cache():
@@ -504,8 +489,7 @@ def test_a_method_closing_over_tracers_is_not_confused_by_its_cache():
         finally:
             del cell["k"]
 
-    assert float(weft.grad(f)(2.0, 5.0)) == 5.0
-    assert float(weft.grad(f)(3.0, 7.0)) == 7.0
+    assert float(weft.grad(f)(2.0, 5.0)) == 5.0 and float(weft.grad(f)(3.0, 7.0)) == 7.0
     close(weft.vmap(f, in_axes=(0, None))(X, 2.0), X * 2)
     assert float(weft.jit(f)(3.0, 7.0)) == 21.0
 
@@ -562,8 +546,7 @@ def test_jit_of_functions_of_tracers_only_by_closure():
     def f(x):
         return weft.jit(lambda: x * x)() + weft.jit(lambda y: y)(x)
 
-    assert float(weft.grad(f)(3.0)) == 7.0
-    assert float(weft.jit(weft.grad(f))(3.0)) == 7.0
+    assert float(weft.grad(f)(3.0)) == 7.0 and float(weft.jit(weft.grad(f))(3.0)) == 7.0
     close(weft.vmap(f)(X), X * X + X)
 
 
@@ -574,16 +557,14 @@ def test_trace_lower_compile():
     f = weft.jit(lambda d, y: {"out": d["x"] @ y})
     d, y = {"x": weft.ShapeDtypeStruct((2, 3), np.float32)}, np.ones(3, np.float32)
     traced = f.trace(d, y)
-    assert traced.out_info["out"].shape == (2,)
-    assert traced.jaxpr.in_avals[0].shape == (2, 3)
+    assert traced.out_info["out"].shape == (2,) and traced.jaxpr.in_avals[0].shape == (2, 3)
     lowered = traced.lower()
     assert "func.func public @main" in lowered.as_text()
     assert "test_jit.py" in lowered.as_text(debug_info=True)
     assert "test_jit.py" not in lowered.as_text()
     compiled = lowered.compile()
     close(compiled({"x": np.ones((2, 3), np.float32)}, y)["out"], [3, 3])
-    assert "HloModule" in compiled.as_text()
-    assert compiled.cost_analysis()["flops"] > 0
+    assert "HloModule" in compiled.as_text() and compiled.cost_analysis()["flops"] > 0
     assert f.lower(d, y).as_text() == lowered.as_text()
 
 

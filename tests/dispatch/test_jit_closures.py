@@ -13,6 +13,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from closeness import close_after_sums as close
 from compilations import counted_compilations
 from weft import lax, shard_map
 from weft.errors import ConcretizationError, LeakedTracerError, WeftTypeError, WeftValueError
@@ -29,10 +30,6 @@ traced: list[str] = []
 def compiled(monkeypatch):
     """One entry for each program that has been compiled."""
     return counted_compilations(monkeypatch)
-
-
-def close(got, wanted, rtol=2e-5, atol=2e-6):
-    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=rtol, atol=atol)
 
 
 def numbers(n, seed=0):
@@ -350,8 +347,7 @@ def test_donated_arguments_stay_donated():
 def test_the_program_counts_them_as_closed_over():
     def f(v):
         traced = weft.jit(lambda c: c * v).trace(2.0)
-        assert traced.jaxpr.consts == [v]
-        assert traced.jaxpr.jaxpr.num_consts == 1
+        assert traced.jaxpr.consts == [v] and traced.jaxpr.jaxpr.num_consts == 1
         assert len(traced.jaxpr.jaxpr.in_avals) == 1
         return weft.jit(lambda c: c * v)(3.0)
 
@@ -415,8 +411,7 @@ def test_retracing_is_explained(caplog):
         weft.grad(outer)(X)
         weft.grad(lambda v: outer(v, power=2))(X)
     lines = [r.message for r in caplog.records if "scaled" in r.message]
-    assert len(lines) == 4
-    assert "for the first time" in lines[0]
+    assert len(lines) == 4 and "for the first time" in lines[0]
     assert "again: it closes over values of an enclosing transformation" in lines[1]
     assert "again: it closes over traced values [f32[3]] instead of" in lines[2]
     assert "again: the static argument power is 2, and was not given before" in lines[3]
@@ -440,8 +435,7 @@ def test_a_function_may_look_at_the_number_that_is_differentiated():
         return weft.jit(lambda c: c * v if float(v) > 0 else c - v)(3.0)
 
     for _ in range(2):
-        assert float(weft.grad(f)(2.0)) == 3.0
-        assert float(weft.grad(f)(-2.0)) == -1.0
+        assert float(weft.grad(f)(2.0)) == 3.0 and float(weft.grad(f)(-2.0)) == -1.0
 
 
 def test_errors_name_the_closed_over_value():

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import gc
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -22,6 +21,8 @@ from hypothesis import strategies as st
 
 import weft
 import weft.numpy as jnp
+from at_once import together
+from processes import python_output
 from weft import config, tree
 from weft.arrays.array import Array
 from weft.dispatch import known_calls
@@ -274,8 +275,7 @@ def test_what_a_function_remembers_dies_with_it_and_with_clear_caches():
     again = weft.jit(lambda x: x * 2)
     again(1.0), again(1.0)
     again.clear_cache()
-    assert again._cache_size() == 0
-    assert float(again(1.0)) == 2.0
+    assert again._cache_size() == 0 and float(again(1.0)) == 2.0
 
 
 def test_a_named_tuple_that_becomes_a_container_of_another_kind():
@@ -306,22 +306,15 @@ def test_a_function_may_call_itself_from_a_callback():
 def test_threads_call_one_function_with_different_types():
     function = weft.jit(lambda x, k: x * k, static_argnums=1)
     arrays = [jnp.full(n, float(n)) for n in range(1, 6)]
-    wrong = []
 
     def work(seed):
         order = np.random.default_rng(seed)
         for _ in range(300):
             n, k = order.integers(1, 6, 2)
             got = function(arrays[n - 1], int(k))
-            if got.shape != (n,) or float(got[0]) != n * k:
-                wrong.append((n, k))
+            assert got.shape == (n,) and float(got[0]) == n * k
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    together(work, 4)
 
 
 @pytest.mark.parametrize("base", [PythonCalls, KnownCalls], ids=["Python", "the one in use"])
@@ -378,8 +371,7 @@ def test_a_thread_makes_a_function_forget_while_it_looks_or_learns(at, monkeypat
         function(X)
         with monkeypatch.context() as patched:
             patched.setattr(known_calls, at, interrupted)
-            assert function(X) is X
-            assert function(X) is X
+            assert function(X) is X and function(X) is X
 
 
 def test_a_hundred_signatures_are_all_found():
@@ -477,13 +469,9 @@ def test_all_of_it_runs_in_python_where_the_environment_says_so():
         "print([float(f(v, **kw)[0]) for v in (x, np.ones(3)) for kw in ({}, {'k': 2}) * 2])\n"
         "print(float(jnp.sin(x)[0]), f(1.5), f(1.5), f.lower(x).compile()(x))\n"
     )
-    environment = {**os.environ, "WEFT_COMPILED_CALLS": "0"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    out = python_output("-c", program, env={**os.environ, "WEFT_COMPILED_CALLS": "0"})
     wanted = "[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0]\n0.8414709568023682 1.5 1.5 [1. 1. 1.]\n"
-    assert done.stdout == wanted
+    assert out == wanted
 
 
 def test_the_path_in_python_knows_calls_of_arrays_by_position():
@@ -502,10 +490,7 @@ def test_the_path_in_python_knows_calls_of_arrays_by_position():
     inner(x, x)
     (call,) = inner._calls.values()
     function.learn_call((x, x), {}, (tokens, 2, call.run, (), ()))
-    assert float(function(x, x)[0]) == 2.0
-    assert function.unknown == 0
-    assert float(function(x, 1.0)[0]) == 2.0
-    assert function.unknown == 1
+    assert float(function(x, x)[0]) == 2.0 and function.unknown == 0
+    assert float(function(x, 1.0)[0]) == 2.0 and function.unknown == 1
     function.forget_calls()
-    assert float(function(x, x)[0]) == 2.0
-    assert function.unknown == 2
+    assert float(function(x, x)[0]) == 2.0 and function.unknown == 2

@@ -14,6 +14,7 @@ import sys
 
 import pytest
 
+from processes import python_output
 from weft.native import optional
 
 MEASURING = pathlib.Path(__file__).parents[1] / "support" / "memory_of_calls.py"
@@ -28,15 +29,10 @@ def left_by_calls(environment, *arguments):
     """The bytes that a call of each way leaves."""
     if environment.get("WEFT_COMPILED_CALLS") == "1" and optional.calls is None:
         pytest.skip("the compiled module is not built")
-    done = subprocess.run(
-        [sys.executable, MEASURING, *arguments],
-        # With another effort the compiled module leaves eager operations to Python.
-        env={**os.environ, "WEFT_COMPILE_EFFORT": "full", **environment},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    # With another effort the compiled module leaves eager operations to Python.
+    environment = {**os.environ, "WEFT_COMPILE_EFFORT": "full", **environment}
+    out = python_output(MEASURING, *arguments, timeout=None, env=environment)
+    rows = [line.split("\t") for line in out.splitlines()]
     assert len(rows) > 40
     return {name: float(left) for name, left in rows}
 

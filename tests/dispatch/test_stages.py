@@ -115,10 +115,8 @@ def test_memory_has_named_fields_and_units():
         return lax.sort(x * 2)[:8]
 
     stats = weft.jit(f).lower(struct(1 << 14)).compile().memory_analysis()
-    assert stats.argument_size_in_bytes == 4 << 14
-    assert stats.output_size_in_bytes == 32
-    assert stats.temp_size_in_bytes >= 4 << 14
-    assert stats.alias_size_in_bytes == 0
+    assert stats.argument_size_in_bytes == 4 << 14 and stats.output_size_in_bytes == 32
+    assert stats.temp_size_in_bytes >= 4 << 14 and stats.alias_size_in_bytes == 0
     assert stats.peak_memory_in_bytes >= stats.argument_size_in_bytes
     assert stats.host_temp_size_in_bytes == 0
     assert "arguments=64.0 KiB, outputs=32 B, aliased=0 B" in repr(stats)
@@ -423,8 +421,7 @@ def test_eval_shape_knows_weak_types_and_shardings():
 
     columns = NamedSharding(MESH, PartitionSpec(None, "j"))
     out = weft.eval_shape(f, struct(8, 8, sharding=columns), struct(8, 8))
-    assert out["in"].sharding == columns
-    assert out["rows"].sharding == ROWS
+    assert out["in"].sharding == columns and out["rows"].sharding == ROWS
     assert out["sum"] == struct(8, 8)
     assert weft.eval_shape(lambda: 1.0) == struct(weak_type=True)
     assert weft.eval_shape(lambda x: x, weft.device_put(X, DEVICES[1])).sharding == ON(DEVICES[1])

@@ -42,8 +42,7 @@ def test_kinds():
 
 
 def test_weft_goes_first_and_a_kind_can_be_named():
-    assert said(SLURM | WEFT)[0] == "weft"
-    assert said(SLURM | WEFT, "slurm")[0] == "slurm"
+    assert said(SLURM | WEFT)[0] == "weft" and said(SLURM | WEFT, "slurm")[0] == "slurm"
     assert cluster.find(WEFT, "slurm") is None
     with pytest.raises(WeftValueError, match="no kind of cluster 'slurn'") as caught:
         cluster.find({}, "slurn")

@@ -155,8 +155,7 @@ def test_a_solution_that_is_not_reached_is_nan(ode_adjoint):
     few = ode_adjoint.Tolerance(1e-9, 1e-9, max_steps=3)
     given = wide((LINEAR_START, np.array([0.0, 1e-3, 50.0]), MATRIX))
     found = np.asarray(ode_adjoint.solve(linear_rates, *given, few))
-    assert np.isfinite(found[:2]).all()
-    assert np.isnan(found[2]).all()
+    assert np.isfinite(found[:2]).all() and np.isnan(found[2]).all()
 
 
 LV_TIMES = np.array([0.0, 0.8, 2.0, 3.0])
@@ -297,8 +296,7 @@ def test_every_sequence_has_an_early_and_a_late_mark(recurrent):
     xs, targets = (np.asarray(x) for x in recurrent.sequences(random.key(3), 50, 40))
     assert xs.shape == (50, 40, 2)
     numbers, marks = xs[..., 0], xs[..., 1]
-    assert (marks[:5].sum(axis=0) == 1).all()
-    assert (marks[5:].sum(axis=0) == 1).all()
+    assert (marks[:5].sum(axis=0) == 1).all() and (marks[5:].sum(axis=0) == 1).all()
     np.testing.assert_allclose((numbers * marks).sum(axis=0), targets, rtol=1e-6)
 
 

@@ -199,8 +199,7 @@ def test_a_copy_of_the_examples_is_built_and_run_by_make(tmp_path, cpp):
         command, cwd=copy, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "kept: " in done.stdout
-    assert ("gradients differ by" in done.stdout) == cpp
+    assert "kept: " in done.stdout and ("gradients differ by" in done.stdout) == cpp
     assert ("rms_norm is left out" in done.stdout) != cpp
     built = {path.name.partition("-")[0] for path in tmp_path.rglob("*.so")}
     assert built == ({"tridiagonal", "rms_norm"} if cpp else {"tridiagonal"})

@@ -104,8 +104,7 @@ def test_a_program_is_compiled_anew_for_other_metadata():
     f = weft.jit(lambda x: x + 1.0)
     assert "frontend" not in f.lower(1.0).as_text()
     with set_xla_metadata(a="b"):
-        assert "frontend" in f.lower(1.0).as_text()
-        assert float(f(1.0)) == 2.0
+        assert "frontend" in f.lower(1.0).as_text() and float(f(1.0)) == 2.0
         with weft.named_scope("named"):
             assert marked_lines(lambda x: jnp.sin(x), 1.0) == [("sine", "a = b")]
     assert "frontend" not in f.lower(1.0).as_text()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import collections
 import os
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -29,6 +27,7 @@ from export_cases import (
     ring_reference,
     sharded_ring,
 )
+from processes import python_output
 from source_files import ROOT
 from weft import dtypes, export, tree
 from weft.errors import TreeError, WeftValueError
@@ -187,11 +186,7 @@ def elsewhere(tmp_path_factory):
             write_case(folder, f"dtype_{dtype}", "call", made.serialize(), (of_dtype(dtype),), {})
     made = export.export(weft.jit(lambda keys: (keys[::-1], KEYS[1:3])))(KEYS)
     write_case(folder, "dtype_key", "call", made.serialize(), (KEYS,), {})
-    environment = os.environ | {"WEFT_NUM_CPU_DEVICES": "8"}
-    found = subprocess.run(
-        [sys.executable, RUNNER, folder], env=environment, capture_output=True, text=True
-    )
-    assert found.returncode == 0, found.stderr
+    python_output(RUNNER, folder, timeout=None, env=os.environ | {"WEFT_NUM_CPU_DEVICES": "8"})
     return folder
 
 
@@ -264,12 +259,10 @@ def test_an_exported_program_describes_itself():
         assert found.out_tree == tree.structure({"y": 0})
         assert [str(t) for t in found.in_avals] == ["f32[8,4]", "i32[]"]
         assert [str(t) for t in found.out_avals] == ["f32[8,4]"]
-        assert found.platforms == ("cpu", "cuda")
-        assert found.nr_devices == 8
+        assert found.platforms == ("cpu", "cuda") and found.nr_devices == 8
         abstract = AbstractMesh((4, 2), ("i", "j"))
         assert found.in_shardings == (NamedSharding(abstract, P("i", "j")), None)
-        assert found.out_shardings == (None,)
-        assert found.has_vjp()
+        assert found.out_shardings == (None,) and found.has_vjp()
         assert "func.func public @main(%arg0: tensor<8x4xf32>" in found.mlir_module()
         assert "sdy.mesh" in found.mlir_module("cuda")
         assert repr(found) == "<Exported <lambda>: (f32[8,4], i32[]) -> (f32[8,4]) on cpu, cuda>"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+from processes import python_output
 from weft import export, lax, nn
 from weft.errors import (
     InconclusiveDimensionOperation,
@@ -139,10 +137,8 @@ def test_another_process_calls_it(tmp_path):
         f"found = export.deserialize(open({str(file)!r}, 'rb').read())\n"
         "print(found, found.call(np.ones(4, 'float32')))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "<Exported <lambda>: (f32[n + 1]) -> (f32[n]) on cpu> [2. 2. 2.]\n"
+    wanted = "<Exported <lambda>: (f32[n + 1]) -> (f32[n]) on cpu> [2. 2. 2.]\n"
+    assert python_output("-c", program) == wanted
 
 
 def test_programs_that_depend_on_sizes_are_refused():

@@ -242,8 +242,7 @@ def test_a_generator_is_four_functions():
     made = defined()
     assert isinstance(made, Generator) and made is generator_named(made.name, "test")
     key = random.key(5, impl=made)
-    assert unwrap(key).tolist() == [5, 5]
-    assert unwrap(random.fold_in(key, 2)).tolist() == [7, 7]
+    assert unwrap(key).tolist() == [5, 5] and unwrap(random.fold_in(key, 2)).tolist() == [7, 7]
     assert random.split(key, (2, 2)).shape == (2, 2)
     for width in (8, 16, 32, 64):
         assert random.bits(key, (3,), f"uint{width}").tolist() == [5, 5, 5]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import enum
 import os
-import subprocess
-import sys
 
 import ml_dtypes
 import numpy as np
@@ -16,7 +14,9 @@ import ffi_cases
 import weft
 import weft.numpy as wnp
 from ffi_cases import Struct, call, kernels, note, noted, root, same, scaled_sum
+from processes import python_output
 from source_files import ROOT
+from ways import WAYS_AND_TWICE
 from weft import errors, export, ffi, lax, random
 from weft.layout import Format, Layout
 
@@ -24,11 +24,6 @@ pytestmark = pytest.mark.fast
 ffi_cases.needs(".c")
 LIBRARY = kernels()
 
-WAYS = [
-    pytest.param(lambda f: f, id="eager"),
-    pytest.param(weft.jit, id="jit"),
-    pytest.param(lambda f: weft.jit(lambda *a: weft.jit(f)(*a)), id="jit of jit"),
-]
 NUMBERS = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
 
 
@@ -44,7 +39,7 @@ DTYPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
 def test_dtypes_go_through(dtype, way):
     x = (NUMBERS * 1.5).clip(-2, 1).astype(dtype)
@@ -53,7 +48,7 @@ def test_dtypes_go_through(dtype, way):
     np.testing.assert_array_equal(np.asarray(found).view(np.uint8), x.view(np.uint8))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (2, 3, 4)], ids=str)
 def test_shapes_go_through(shape, way):
     x = wnp.arange(float(np.prod(shape))).reshape(shape)
@@ -67,8 +62,7 @@ def test_shapes_go_through(shape, way):
 def test_results_have_the_structure_that_was_asked_for():
     x = wnp.ones(3)
     out = Struct((3,), np.float32)
-    assert type(call("Same", [out], x)) is list
-    assert type(call("Same", (out,), x)) is tuple
+    assert type(call("Same", [out], x)) is list and type(call("Same", (out,), x)) is tuple
     assert call("Same", out, x).shape == (3,)
     found = call("Same", {"a": out, "b": (out, None)}, x, 2 * x)
     np.testing.assert_array_equal(found["b"][0], 2 * np.ones(3))
@@ -202,7 +196,7 @@ def described_scale(x):
 # ---- layouts and shared memory -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 @pytest.mark.parametrize("as_layout", [False, True])
 def test_the_handler_gets_operands_in_its_layout(way, as_layout):
     x = NUMBERS[:4, :3]
@@ -215,7 +209,7 @@ def test_the_handler_gets_operands_in_its_layout(way, as_layout):
     np.testing.assert_array_equal(found, x.ravel())
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 @pytest.mark.parametrize("given", [(1, 0), Layout((1, 0)), [(1, 0)], [Layout((1, 0))]], ids=repr)
 def test_results_come_in_the_layout_of_the_handler(way, given):
     out = Struct((2, 3), np.float32)
@@ -252,7 +246,7 @@ def twice(x, **how):
     return call("Twice", out, x, input_output_aliases={0: 0}, **how)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 def test_a_result_in_the_memory_of_an_operand(way):
     x = wnp.arange(5.0)
     y, shared = way(twice)(x)
@@ -290,7 +284,7 @@ def test_shared_memory_under_vmap_of_an_operand_that_is_not_mapped(method):
 # ---- transformations -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 @pytest.mark.parametrize(
     ("method", "calls"),
     [
@@ -357,7 +351,7 @@ def square_root(x):
 square_root.defjvp(lambda x, t: (square_root(x[0]), t[0] / (2 * square_root(x[0]))))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 def test_derivatives_by_rules_of_the_user(way):
     x, s = NUMBERS[0], NUMBERS[1]
     for found, wanted in zip(way(weft.grad(sum_of_products, (0, 1)))(x, s), (s, x), strict=True):
@@ -393,7 +387,7 @@ def test_a_call_without_a_derivative_says_how_to_give_it_one():
     np.testing.assert_array_equal(found, np.arange(3))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 def test_in_loops_and_branches(way):
     x = np.abs(NUMBERS[0]) + 1
 
@@ -413,7 +407,7 @@ def test_in_loops_and_branches(way):
 # ---- effects -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 def test_a_call_with_side_effects_is_kept(way):
     def f(x):
         assert note(x) is None
@@ -430,7 +424,7 @@ def test_a_call_with_side_effects_is_kept(way):
     assert way is not weft.jit or found == []  # a compiled program leaves out what nobody uses
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 def test_effects_happen_as_often_as_the_program_says(way):
     def loop(x):
         return lax.scan(lambda c, _: (note(c), (c + 1, None))[1], x, None, length=4)[0]
@@ -482,7 +476,7 @@ def test_effects_of_one_program_come_before_those_of_the_next():
 # ---- errors --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", WAYS_AND_TWICE)
 def test_the_handlers_error_reaches_the_caller(way):
     f = way(root)
     for _ in range(2):  # the second time the program is compiled already
@@ -508,8 +502,7 @@ def test_an_error_of_a_handler_names_it_and_the_line_of_the_call():
         np.asarray(weft.jit(f)(x))
     line = f.__code__.co_firstlineno + 3
     assert f"'Root' ({__file__}:{line} in " in caught.value.operation
-    assert "'Same' (" in caught.value.operation
-    assert caught.value.location.startswith(__file__)
+    assert "'Same' (" in caught.value.operation and caught.value.location.startswith(__file__)
     for call_it in (
         lambda: np.asarray(ffi.ffi_call("Root", x)(x)),
         lambda: np.asarray(ffi.ffi_call("Root", x)(x)),
@@ -657,14 +650,10 @@ def test_a_program_from_the_cache_calls_what_is_registered_now(tmp_path):
     environment = {**os.environ, "WEFT_CACHE_DIR": str(tmp_path / "programs")}
 
     def run(handler):
-        done = subprocess.run([sys.executable, "-c", code, handler], env=environment,
-                              capture_output=True, text=True, check=False)  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        return python_output("-c", code, handler, env=environment).strip()
 
     assert run("Same") == "[1.0, 2.0, 3.0, 4.0]"
     kept = sorted(path.name for path in (tmp_path / "programs").rglob("*.program"))
     assert kept
-    assert run("Same") == "[1.0, 2.0, 3.0, 4.0]"
-    assert run("Counting") == "[0.0, 1.0, 2.0, 3.0]"
+    assert run("Same") == "[1.0, 2.0, 3.0, 4.0]" and run("Counting") == "[0.0, 1.0, 2.0, 3.0]"
     assert sorted(path.name for path in (tmp_path / "programs").rglob("*.program")) == kept

@@ -15,6 +15,7 @@ import weft
 import weft.numpy as wnp
 from ffi_cases import Struct, call, kernels, noted
 from source_files import ROOT
+from ways import WAYS
 from weft import errors, export, ffi
 from weft.runtime.backends import ffi_registry
 
@@ -22,7 +23,6 @@ pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 ffi_cases.needs(".c")
 LIBRARY = kernels()
 PLAN = {"type_id": LIBRARY.PlanTypeId, "type_info": LIBRARY.PlanTypeInfo}
-WAYS = [pytest.param(lambda f: f, id="eager"), pytest.param(weft.jit, id="jit")]
 
 
 # ---- states --------------------------------------------------------------------------------------

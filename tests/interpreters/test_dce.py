@@ -9,23 +9,15 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from loop_cases import names
 from weft import lax
 from weft.core.check import check_jaxpr
-from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
+from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.types import ArrayType
 from weft.extend.core import Primitive
 from weft.interpreters.dce import dce_jaxpr
 
 F32 = ArrayType((), np.float32)
-
-
-def every_name(jaxpr):
-    found = []
-    for eqn in jaxpr.eqns:
-        found.append(eqn.primitive.name)
-        for inner in jaxprs_in(eqn.params):
-            found += every_name(inner)
-    return found
 
 
 def branching(x, y, z):
@@ -51,10 +43,10 @@ def test_the_smaller_program_computes_the_used_results(used):
 
 def test_inner_programs_shrink_with_their_results():
     jaxpr = weft.make_jaxpr(branching)(1.0, 2.0, 3.0).jaxpr
-    names = every_name(dce_jaxpr(jaxpr, (True, False, False, False))[0])
-    assert names == ["jit", "sin"]
-    names = every_name(dce_jaxpr(jaxpr, (False, True, False, False))[0])
-    assert "sin" not in names and "cond" not in names and "exp" in names
+    found = names(dce_jaxpr(jaxpr, (True, False, False, False))[0])
+    assert found == ["jit", "sin"]
+    found = names(dce_jaxpr(jaxpr, (False, True, False, False))[0])
+    assert "sin" not in found and "cond" not in found and "exp" in found
     assert dce_jaxpr(jaxpr, (False,) * 4)[0].eqns == []
 
 

@@ -9,9 +9,10 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from loop_cases import names
 from weft import lax
 from weft.core.check import check_jaxpr
-from weft.core.jaxpr import Jaxpr, eval_jaxpr, jaxprs_in
+from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
 
 TABLE = jnp.array([1.0, 2.0, 3.0])
@@ -123,22 +124,11 @@ def test_results_forced_to_be_unknown(f):
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=1e-6)
 
 
-def every_name(jaxpr):
-    found = []
-    for eqn in jaxpr.eqns:
-        found.append(eqn.primitive.name)
-        for inner in jaxprs_in(eqn.params):
-            found += every_name(inner)
-    return found
-
-
 def test_known_work_is_not_left_for_later():
     jaxpr, _ = program_of(jitted)
     split = partial_eval_jaxpr(jaxpr, (False, True, True))
-    assert "sin" in every_name(split.known)
-    assert "sin" not in every_name(split.unknown)
-    assert "cos" in every_name(split.unknown)
-    assert "cos" not in every_name(split.known)
+    assert "sin" in names(split.known) and "sin" not in names(split.unknown)
+    assert "cos" in names(split.unknown) and "cos" not in names(split.known)
 
 
 def test_everything_known_and_everything_unknown():
@@ -153,7 +143,7 @@ def test_everything_known_and_everything_unknown():
 def test_dead_known_work_is_dropped():
     jaxpr, _ = program_of(lambda a, b, c: (lax.exp(a), b * c)[1])
     split = partial_eval_jaxpr(jaxpr, (False, False, True))
-    assert every_name(split.known) == []
+    assert names(split.known) == []
 
 
 def test_the_split_is_remembered_and_the_marks_are_checked():

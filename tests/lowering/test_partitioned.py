@@ -9,6 +9,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from closeness import close_to_rounding as close
 from compilations import counted_compilations
 from weft import lax, random
 from weft.errors import WeftValueError
@@ -45,10 +46,6 @@ ways = pytest.mark.parametrize("way", [lambda f: f, weft.jit], ids=["eagerly", "
 
 def on(place, value=X):
     return weft.device_put(value, place)
-
-
-def close(got, want, tolerance=2e-6):
-    np.testing.assert_allclose(np.asarray(got), want, rtol=tolerance, atol=tolerance)
 
 
 def devices_of(x):

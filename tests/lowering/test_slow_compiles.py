@@ -12,6 +12,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from at_once import together
 from weft.lowering import executables, slow_compiles
 from weft.lowering.slow_compiles import noticed
 
@@ -79,15 +80,11 @@ def test_what_is_compiled_inside_is_a_part(terminal):
 
 
 def test_several_threads(terminal):
-    def work(name):
-        with weft.config.override(compile_notice_seconds=1), noticed(name):
+    def work(number):
+        with weft.config.override(compile_notice_seconds=1), noticed("fg"[number]):
             time.sleep(0.3)
 
-    threads = [threading.Thread(target=work, args=(name,)) for name in ("f", "g")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(work, 2)
     assert sorted(line.split()[2] for line in terminal.lines()) == ["f", "f", "g", "g"]
 
 

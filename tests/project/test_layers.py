@@ -13,7 +13,7 @@ import textwrap
 import pytest
 
 import layers
-from source_files import PACKAGE, module_name, parse, python_files, relative
+from source_files import PACKAGE, module_name, parse, python_files, relative, report
 from tools import architecture_map
 
 pytestmark = pytest.mark.fast
@@ -52,19 +52,13 @@ def find_weft_imports(path):
                     yield found.line, target
 
 
-def report(problems):
-    __tracebackhide__ = True
-    if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
-
-
 def test_there_is_a_package_to_look_at():
     assert PACKAGE.is_dir() and len(FILES) > 5
 
 
 def test_every_module_has_a_layer():
     unknown = [name for name in sorted(KNOWN) if layers.layer_of(name) is None]
-    report([f"{name}: give it a place in tests/support/layers.py" for name in unknown])
+    report(f"{name}: give it a place in tests/support/layers.py" for name in unknown)
 
 
 def test_the_map_is_up_to_date():
@@ -84,48 +78,40 @@ def test_every_layer_is_used_in_the_table():
 
 def test_imports_point_down():
     report(
-        [
-            f"{relative(path)}:{line}: imports {needed}: {wrong}"
-            for path in FILES
-            for line, needed in weft_imports(path)
-            if (wrong := layers.upward(module_name(path), needed))
-        ]
+        f"{relative(path)}:{line}: imports {needed}: {wrong}"
+        for path in FILES
+        for line, needed in weft_imports(path)
+        if (wrong := layers.upward(module_name(path), needed))
     )
 
 
 def test_imports_by_name_can_be_read():
     report(
-        [
-            f"{relative(path)}:{line}: imports a module by a name that only running it tells"
-            for path in FILES
-            if module_name(path) not in layers.PASSED_NAMES
-            for line in layers.hidden_imports(parse(path))
-        ]
+        f"{relative(path)}:{line}: imports a module by a name that only running it tells"
+        for path in FILES
+        if module_name(path) not in layers.PASSED_NAMES
+        for line in layers.hidden_imports(parse(path))
     )
 
 
 def test_imports_name_modules_that_exist():
     report(
-        [
-            f"{relative(path)}:{line}: there is no module {needed}"
-            for path in FILES
-            for line, needed in weft_imports(path)
-            if needed not in KNOWN and not (needed == "weft" and (PACKAGE / "__init__.py").exists())
-        ]
+        f"{relative(path)}:{line}: there is no module {needed}"
+        for path in FILES
+        for line, needed in weft_imports(path)
+        if needed not in KNOWN and not (needed == "weft" and (PACKAGE / "__init__.py").exists())
     )
 
 
 def test_modules_import_nothing_from_themselves():
     # What a package imports from itself is a module of it; anything else is not there yet.
     report(
-        [
-            f"{relative(path)}:{found.line}: there is no module "
-            + " or ".join(f"{found.module}.{name}" for name in found.names)
-            for path in FILES
-            for found in imports(path)
-            if found.module == module_name(path)
-            and module_name(path) in layers.targets(found, KNOWN, HANDED)
-        ]
+        f"{relative(path)}:{found.line}: there is no module "
+        + " or ".join(f"{found.module}.{name}" for name in found.names)
+        for path in FILES
+        for found in imports(path)
+        if found.module == module_name(path)
+        and module_name(path) in layers.targets(found, KNOWN, HANDED)
     )
 
 
@@ -144,25 +130,21 @@ def test_no_cycle_of_imports():
 
 def test_imports_stand_at_the_top():
     report(
-        [
-            f"{relative(path)}:{line}: an import below the top of the file"
-            for path in FILES
-            for line in layers.misplaced_imports(
-                parse(path), module_name(path).startswith("weft.runtime")
-            )
-        ]
+        f"{relative(path)}:{line}: an import below the top of the file"
+        for path in FILES
+        for line in layers.misplaced_imports(
+            parse(path), module_name(path).startswith("weft.runtime")
+        )
     )
 
 
 def test_only_the_runtime_imports_jaxlib():
     report(
-        [
-            f"{relative(path)}:{found.line}: imports {found.module}"
-            for path in (*FILES, *python_files("examples"))
-            if not module_name(path).startswith("weft.runtime.")
-            for found in imports(path)
-            if found.module.split(".")[0] == "jaxlib"
-        ]
+        f"{relative(path)}:{found.line}: imports {found.module}"
+        for path in (*FILES, *python_files("examples"))
+        if not module_name(path).startswith("weft.runtime.")
+        for found in imports(path)
+        if found.module.split(".")[0] == "jaxlib"
     )
 
 
@@ -172,12 +154,10 @@ SERVED_BY_WEFT = {"as_jax", "ecosystem"}
 
 def test_nothing_imports_jax():
     report(
-        [
-            f"{relative(path)}:{found.line}: imports {found.module}"
-            for path in python_files("weft", "tests", "examples", "tools", "benchmarks", "docs")
-            for found in imports(path)
-            if found.module.split(".")[0] == "jax" and not SERVED_BY_WEFT & set(path.parts)
-        ]
+        f"{relative(path)}:{found.line}: imports {found.module}"
+        for path in python_files("weft", "tests", "examples", "tools", "benchmarks", "docs")
+        for found in imports(path)
+        if found.module.split(".")[0] == "jax" and not SERVED_BY_WEFT & set(path.parts)
     )
 
 
@@ -195,35 +175,29 @@ IMPORTED_BY_CALLS = {
 def test_the_package_imports_only_its_dependencies():
     allowed = {"weft", "jaxlib", "numpy", "ml_dtypes", "opt_einsum"}
     report(
-        [
-            f"{relative(path)}:{found.line}: {found.module} is no dependency of weft"
-            for path in FILES
-            for found in imports(path)
-            if found.module.split(".")[0] not in allowed | STANDARD_LIBRARY
-            and (str(relative(path)), found.module.split(".")[0]) not in IMPORTED_BY_CALLS
-        ]
+        f"{relative(path)}:{found.line}: {found.module} is no dependency of weft"
+        for path in FILES
+        for found in imports(path)
+        if found.module.split(".")[0] not in allowed | STANDARD_LIBRARY
+        and (str(relative(path)), found.module.split(".")[0]) not in IMPORTED_BY_CALLS
     )
 
 
 def test_facades_hold_names_only():
     report(
-        [
-            f"{relative(path)}:{line}: a facade holds names only"
-            for path in FILES
-            if "facade" in (layers.layer_of(module_name(path)), facade_of(path))
-            for line in layers.facade_code(parse(path))
-        ]
+        f"{relative(path)}:{line}: a facade holds names only"
+        for path in FILES
+        if "facade" in (layers.layer_of(module_name(path)), facade_of(path))
+        for line in layers.facade_code(parse(path))
     )
 
 
 def test_the_core_names_no_operation():
     report(
-        [
-            f"{relative(path)}:{line}: {what}"
-            for path in FILES
-            if layers.layer_of(module_name(path)) == "core"
-            for line, what in layers.named_operations(parse(path))
-        ]
+        f"{relative(path)}:{line}: {what}"
+        for path in FILES
+        if layers.layer_of(module_name(path)) == "core"
+        for line, what in layers.named_operations(parse(path))
     )
 
 

@@ -10,7 +10,7 @@ import textwrap
 
 import pytest
 
-from source_files import module_name, nodes, parse, python_files
+from source_files import module_name, nodes, parse, python_files, report
 
 pytestmark = pytest.mark.fast
 
@@ -92,12 +92,6 @@ def not_allowed(found, allowed):
     for name, (places, _) in sorted(allowed.items()):
         if found.get(name) != places:
             yield f"{name}: no longer repeated as the table says"
-
-
-def report(problems):
-    __tracebackhide__ = True
-    if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
 
 
 def test_file_names_stand_for_one_thing():

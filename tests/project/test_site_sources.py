@@ -132,10 +132,8 @@ def test_sidebar():
         ["guide", "shard_map", "new_page", "recipes/README", "recipes/one", "notebooks/a", "index"]
     )
     assert found["First steps"] == ["guide"] and found["Notebooks"] == ["notebooks/a"]
-    assert found["Guides"] == ["new_page"]
-    assert found["Recipes"] == ["recipes/README"]
-    assert found["Many devices"] == ["shard_map"]
-    assert "project/versions" in found["Project"]
+    assert found["Guides"] == ["new_page"] and found["Recipes"] == ["recipes/README"]
+    assert found["Many devices"] == ["shard_map"] and "project/versions" in found["Project"]
 
 
 def test_docstrings_by_parts():
@@ -144,8 +142,7 @@ def test_docstrings_by_parts():
         ">>> 1 + 1\n2\n\nAnd more:\n\n>>> 2\n2"
     )
     body = function_pages.body_of(text, ["size"])
-    assert body.text == ["Does it.", "It is quick."]
-    assert body.errors == ["ValueError for no."]
+    assert body.text == ["Does it.", "It is quick."] and body.errors == ["ValueError for no."]
     assert body.returns == ["Returns two."]
     assert body.examples == [">>> 1 + 1\n2", "And more:", ">>> 2\n2"]
 

@@ -10,7 +10,18 @@ import textwrap
 
 import pytest
 
-from source_files import PACKAGE, module_name, nodes, parse, project_files, python_files, relative
+from source_files import (
+    PACKAGE,
+    module_name,
+    nodes,
+    parse,
+    project_files,
+    python_files,
+    relative,
+    report,
+)
+
+pytestmark = pytest.mark.fast
 
 LONGEST_FILE = 700
 LONGEST_FUNCTION = 60
@@ -28,12 +39,6 @@ REGISTRY_HOST = re.compile(
 )
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX)\b")
 BARE_SKIP = re.compile(r"@pytest\.mark\.(skip|xfail)(\(\s*\))?\s*$|pytest\.(skip|xfail)\(\s*\)")
-
-
-def report(problems):
-    __tracebackhide__ = True
-    if problems:
-        pytest.fail("\n".join(problems), pytrace=False)
 
 
 def text_files():
@@ -105,117 +110,75 @@ def undocumented(module):
 # ---- the checks ------------------------------------------------------------------------
 
 
-@pytest.mark.fast
 def test_files_are_short():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCE}
     report(
-        [
-            f"{relative(path)}: {length} lines; {LONGEST_FILE} at most"
-            for path, length in lengths.items()
-            if length > LONGEST_FILE
-        ]
+        f"{relative(path)}: {length} lines; {LONGEST_FILE} at most"
+        for path, length in lengths.items()
+        if length > LONGEST_FILE
     )
 
 
-@pytest.mark.fast
 def test_functions_are_short():
     report(
-        [
-            f"{relative(path)}:{line}: {what}; {LONGEST_FUNCTION} at most"
-            for path in python_files("weft")
-            for line, what in functions_too_long(parse(path))
-        ]
+        f"{relative(path)}:{line}: {what}; {LONGEST_FUNCTION} at most"
+        for path in python_files("weft")
+        for line, what in functions_too_long(parse(path))
     )
 
 
-@pytest.mark.fast
 def test_every_module_says_what_it_is():
     report(
-        [
-            f"{relative(path)}: opens without a docstring"
-            for path in SOURCE
-            if path.read_text(encoding="utf-8").strip() and not ast.get_docstring(parse(path))
-        ]
+        f"{relative(path)}: opens without a docstring"
+        for path in SOURCE
+        if path.read_text(encoding="utf-8").strip() and not ast.get_docstring(parse(path))
     )
 
 
-@pytest.mark.fast
 def test_rules_have_names():
     report(
-        [
-            f"{relative(path)}:{line}: a function needs a name that can be searched for"
-            for path in python_files("weft")
-            for line in nameless_functions(parse(path))
-        ]
+        f"{relative(path)}:{line}: a function needs a name that can be searched for"
+        for path in python_files("weft")
+        for line in nameless_functions(parse(path))
     )
 
 
-@pytest.mark.fast
 def test_not_implemented_errors_have_a_message():
     report(
-        [
-            f"{relative(path)}:{line}: NotImplementedError without a message"
-            for path in python_files("weft")
-            for line in silent_not_implemented(parse(path))
-        ]
+        f"{relative(path)}:{line}: NotImplementedError without a message"
+        for path in python_files("weft")
+        for line in silent_not_implemented(parse(path))
     )
 
 
-@pytest.mark.fast
 def test_skipped_tests_give_a_reason():
     report(
-        [
-            f"{relative(path)}:{line}: a skipped test needs a reason"
-            for path in python_files("tests")
-            if path.name != "test_style.py"  # its examples of what is wrong
-            for line in silent_skips(parse(path), path.read_text(encoding="utf-8"))
-        ]
+        f"{relative(path)}:{line}: a skipped test needs a reason"
+        for path in python_files("tests")
+        if path.name != "test_style.py"  # its examples of what is wrong
+        for line in silent_skips(parse(path), path.read_text(encoding="utf-8"))
     )
 
 
-@pytest.mark.fast
-def test_nothing_is_left_for_later():
+FORBIDDEN = {
+    "what is left for later": UNFINISHED,
+    "a path of one machine": MACHINE_PATH,
+    "a package registry": REGISTRY_HOST,
+}
+
+
+@pytest.mark.parametrize("pattern", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_no_file_names(pattern):
     report(
-        [
-            f"{relative(path)}:{number}: {line}"
-            for path, text in text_files()
-            for number, line in matches(UNFINISHED, text)
-        ]
-    )
-
-
-@pytest.mark.fast
-def test_no_file_names_a_path_of_one_machine():
-    report(
-        [
-            f"{relative(path)}:{number}: {line}"
-            for path, text in text_files()
-            for number, line in matches(MACHINE_PATH, text)
-        ]
-    )
-
-
-@pytest.mark.fast
-def test_no_file_names_a_package_registry():
-    report(
-        [
-            f"{relative(path)}:{number}: {line}"
-            for path, text in text_files()
-            for number, line in matches(REGISTRY_HOST, text)
-        ]
+        f"{relative(path)}:{number}: {line}"
+        for path, text in text_files()
+        for number, line in matches(pattern, text)
     )
 
 
 # Where users look functions up. A name that is not there yet is simply not looked at; test_surface
 # keeps the list of what is there.
-DOCUMENTED = (
-    "weft.numpy",
-    "weft.lax",
-    "weft.api.jit",
-    "weft.random",
-    "weft.nn",
-    "weft.numpy.linalg",
-)
+DOCUMENTED = "weft.numpy weft.lax weft.api.jit weft.random weft.nn weft.numpy.linalg".split()
 
 
 @pytest.mark.parametrize(
@@ -223,7 +186,7 @@ DOCUMENTED = (
 )
 def test_public_functions_have_docstrings(name):
     module = importlib.import_module(name)
-    report([f"{name}.{function} has no docstring" for function in undocumented(module)])
+    report(f"{name}.{function} has no docstring" for function in undocumented(module))
 
 
 # ---- the checks themselves are able to fail --------------------------------------------
@@ -233,7 +196,6 @@ def tree(text):
     return ast.parse(textwrap.dedent(text))
 
 
-@pytest.mark.fast
 def test_a_long_function_is_found():
     body = "\n".join(f"    x{i} = {i}" for i in range(LONGEST_FUNCTION))
     assert list(functions_too_long(tree("def f():\n" + body)))
@@ -243,20 +205,17 @@ def test_a_long_function_is_found():
     assert not list(functions_too_long(tree("def f():\n" + docstring + "    return 1")))
 
 
-@pytest.mark.fast
 def test_a_nameless_rule_is_found():
     assert list(nameless_functions(tree("@rule\ndef _(x): ..."))) == [2]
     assert not list(nameless_functions(tree("@rule\ndef sin_jvp(x): ...")))
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("text", ["raise NotImplementedError", "raise NotImplementedError()"])
 def test_a_silent_error_is_found(text):
     assert list(silent_not_implemented(tree(text)))
     assert not list(silent_not_implemented(tree("raise NotImplementedError('why')")))
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     "text",
     [
@@ -272,7 +231,6 @@ def test_a_silent_skip_is_found(text):
     assert not list(silent_skips(tree(reasoned), reasoned))
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("pattern", "text"),
     [
@@ -286,6 +244,5 @@ def test_a_forbidden_text_is_found(pattern, text):
     assert list(matches(pattern, "fine\n" + text)) == [(2, text)]
 
 
-@pytest.mark.fast
 def test_the_package_is_marked_as_typed():
     assert (PACKAGE / "py.typed").exists()

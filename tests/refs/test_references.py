@@ -146,13 +146,11 @@ def test_equal_positions_add_up():
 
 def test_what_a_reference_is():
     ref = weft.new_ref(jnp.ones((2, 3)))
-    assert isinstance(ref, weft.Ref)
-    assert not isinstance(ref, weft.Array)
+    assert isinstance(ref, weft.Ref) and not isinstance(ref, weft.Array)
     assert isinstance(weft.typeof(ref), weft.ref.AbstractRef)
     assert str(weft.typeof(ref)) == str(ref.aval) == "Ref{f32[2,3]}"
     assert (ref.shape, ref.dtype, ref.ndim, ref.size, len(ref)) == ((2, 3), np.float32, 2, 6, 2)
-    assert ref == ref
-    assert ref != weft.new_ref(jnp.ones((2, 3)))
+    assert ref == ref and ref != weft.new_ref(jnp.ones((2, 3)))
     assert len({ref, ref}) == 1
     assert weft.tree.leaves({"a": ref}) == [ref]
     assert values(pickle.loads(pickle.dumps(ref))) == values(ref)
@@ -179,8 +177,7 @@ def test_jit_takes_references_and_closes_over_them():
     closed = weft.jit(lambda x: step(ref, x))
     assert [float(closed(1.0)) for _ in range(2)] == [13.0, 17.0]
     other = weft.new_ref(jnp.zeros(3))
-    assert jitted(other, 1.0) == 4.0
-    assert jitted._cache_size() == 1
+    assert jitted(other, 1.0) == 4.0 and jitted._cache_size() == 1
 
 
 def test_jit_in_jit():
@@ -200,8 +197,7 @@ def test_a_later_value_is_seen():
     read = weft.jit(lambda x, r: r[...] + x, static_argnums=1)
     assert read(1.0, held[0]) == 2.0
     held[0][...] = 7.0
-    assert read(1.0, held[0]) == 8.0
-    assert read(1.0, weft.new_ref(3.0)) == 4.0
+    assert read(1.0, held[0]) == 8.0 and read(1.0, weft.new_ref(3.0)) == 4.0
 
 
 def test_the_program_shows_references():
@@ -313,8 +309,7 @@ def power(x):
 
 
 def test_derivatives_of_functions_that_make_references():
-    assert weft.grad(power)(3.0) == 27.0
-    assert weft.grad(weft.jit(power))(3.0) == 27.0
+    assert weft.grad(power)(3.0) == 27.0 and weft.grad(weft.jit(power))(3.0) == 27.0
     assert weft.jit(weft.grad(weft.grad(power)))(3.0) == 18.0
     assert weft.jvp(power, (3.0,), (1.0,)) == (27.0, 27.0)
     assert weft.linearize(power, 3.0)[1](2.0) == 54.0

@@ -9,12 +9,12 @@ import resource
 import stat
 import subprocess
 import sys
-import threading
 import time
 import warnings
 
 import pytest
 
+from at_once import together
 from weft import config
 from weft.runtime.backends import disk_cache
 from weft.runtime.backends.disk_cache import ProgramCache
@@ -59,8 +59,7 @@ def unpredictable(count):
 def test_what_was_stored_is_found(cache, payload):
     assert cache.load(KEY, MAKER) is None
     cache.store(KEY, MAKER, payload)
-    assert cache.load(KEY, MAKER) == payload
-    assert cache.load(OTHER, MAKER) is None
+    assert cache.load(KEY, MAKER) == payload and cache.load(OTHER, MAKER) is None
     info = cache.info()
     assert (info.entries, info.hits, info.misses) == (1, 1, 2)
     assert info.nbytes == os.path.getsize(entry(cache)) == size_of(payload)
@@ -69,8 +68,7 @@ def test_what_was_stored_is_found(cache, payload):
 def test_the_last_one_stored_counts(cache):
     cache.store(KEY, MAKER, b"first")
     cache.store(KEY, MAKER, b"second")
-    assert cache.load(KEY, MAKER) == b"second"
-    assert cache.info().entries == 1
+    assert cache.load(KEY, MAKER) == b"second" and cache.info().entries == 1
 
 
 def test_entries_are_closed_to_others(cache):
@@ -257,8 +255,7 @@ def test_a_full_disk(cache):
         with pytest.warns(RuntimeWarning, match="not kept any more: File too large"):
             cache.store(OTHER, MAKER, unpredictable(20_000))
         cache.store(OTHER, MAKER, unpredictable(20_000))  # neither tried nor warned of again
-    assert cache.load(OTHER, MAKER) is None
-    assert cache.load(KEY, MAKER) == PAYLOAD
+    assert cache.load(OTHER, MAKER) is None and cache.load(KEY, MAKER) == PAYLOAD
     assert sorted(os.listdir(cache.directory)) == [KEY + ".program", "size"]
 
 
@@ -340,24 +337,21 @@ def test_what_was_used_longest_ago_goes_first(tmp_path):
     left = kept(cache, 10)
     assert left[0] == keys(10)[0]
     # Of the others, those used longest ago went: as many as it takes, and one or two more.
-    assert left[1:] == keys(10)[-(len(left) - 1) :]
-    assert 7 <= len(left) <= 9
+    assert left[1:] == keys(10)[-(len(left) - 1) :] and 7 <= len(left) <= 9
 
 
 def test_the_bound_holds(tmp_path):
     cache = bounded(tmp_path, 5)
     for key in keys(40):
         cache.store(key, MAKER, unpredictable(1000))
-        assert cache.load(key, MAKER) is not None
-        assert cache.info().nbytes <= cache.max_bytes
+        assert cache.load(key, MAKER) is not None and cache.info().nbytes <= cache.max_bytes
 
 
 def test_an_entry_larger_than_the_bound_is_not_kept(tmp_path):
     cache = bounded(tmp_path, 5)
     cache.store(KEY, MAKER, unpredictable(1000))
     cache.store(OTHER, MAKER, unpredictable(6000))
-    assert cache.load(OTHER, MAKER) is None
-    assert cache.load(KEY, MAKER) is not None
+    assert cache.load(OTHER, MAKER) is None and cache.load(KEY, MAKER) is not None
 
 
 def test_no_room_at_all(tmp_path):
@@ -482,11 +476,7 @@ def test_eight_threads_at_once_keep_to_the_bound(tmp_path):
         for i in range(20):
             cache.store(f"{number:032d}{i:032d}", MAKER, unpredictable(1000))
 
-    threads = [threading.Thread(target=fill, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together(fill, 8)
     info = cache.info()
     assert 10 <= info.entries and info.nbytes <= cache.max_bytes
 

@@ -15,6 +15,7 @@ import pytest
 from test_runtime import put
 
 import weft
+from processes import python_output
 from stablehlo_programs import type_of
 from weft import config
 from weft.errors import DeletedArrayError
@@ -353,8 +354,7 @@ def test_keys_are_the_same_in_every_process(tmp_path):
     # Where this XLA lacks an option that is tried, one program is looked for a second time.
     assert first[2] == 0 and first[3] - (len(first[1]) - 1) in (0, 1) and first[3] > 5
     done, second = run_script(tmp_path / "two", tmp_path / "kept", "other.py", "2", 5)
-    assert second[0] == first[0]
-    assert second[1] == first[1]
+    assert second[0] == first[0] and second[1] == first[1]
     again = first[3] - (len(first[1]) - 1)
     assert (second[2], second[3]) == (first[3] - again, again)
     assert done.stderr == ""
@@ -365,7 +365,7 @@ def test_keys_are_the_same_in_every_process(tmp_path):
 def test_off_in_a_process(tmp_path):
     code = "import weft; print(weft.jit(lambda x: x + 1)(1.0))"
     settings = dict(os.environ, WEFT_CACHE_DIR="", HOME=str(tmp_path), XDG_CACHE_HOME="")
-    subprocess.run([sys.executable, "-c", code], env=settings, check=True, timeout=120)
+    python_output("-c", code, env=settings)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -373,5 +373,5 @@ def test_on_by_default(tmp_path):
     code = "import weft; print(weft.jit(lambda x: x + 1)(1.0))"
     settings = dict(os.environ, HOME=str(tmp_path), XDG_CACHE_HOME=str(tmp_path / "cache"))
     del settings["WEFT_CACHE_DIR"]
-    subprocess.run([sys.executable, "-c", code], env=settings, check=True, timeout=120)
+    python_output("-c", code, env=settings)
     assert list((tmp_path / "cache" / "weft" / "programs").glob("*.program"))

@@ -17,6 +17,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from at_once import together
 from weft.runtime.jaxlib import own_thread
 from weft.runtime.jaxlib.own_thread import on_own_thread, wait_for_threads
 
@@ -114,20 +115,14 @@ def test_a_callback_may_compile_and_threads_compile_at_a_time():
     call = weft.jit(
         lambda x: weft.pure_callback(host, weft.ShapeDtypeStruct(x.shape, x.dtype), x) + 1
     )
-    found = {}
 
     def work(number):
         x = jnp.arange(3.0 + number)
-        found[number] = np.asarray(call(x) + times(number)(x))
+        return np.asarray(call(x) + times(number)(x))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(4):
+    for number, found in enumerate(together(work, 4)):
         x = np.arange(3.0 + number)
-        np.testing.assert_array_equal(found[number], (5 * x - 17 + 1) + (number * x - 17))
+        np.testing.assert_array_equal(found, (5 * x - 17 + 1) + (number * x - 17))
 
 
 # Interrupts a compilation each time that the compiler has just begun, then uses what is left.

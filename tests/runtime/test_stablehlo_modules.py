@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 
+from at_once import together
 from stablehlo_programs import check, module_of, sample, type_of
 from weft.errors import WeftError, WeftTypeError
 from weft.runtime import client, stablehlo
@@ -165,12 +164,9 @@ def test_module_text_attributes_and_bytecode():
 
 def test_symbols_are_legal_and_unique():
     module = Module("m")
-    assert module.symbol("f") == "f"
-    assert module.symbol("f") == "f_0"
-    assert module.symbol("f") == "f_1"
-    assert module.symbol("<lambda>") == "_lambda_"
-    assert module.symbol("3d") == "_3d"
-    assert module.symbol("") == "_"
+    assert module.symbol("f") == "f" and module.symbol("f") == "f_0"
+    assert module.symbol("f") == "f_1" and module.symbol("<lambda>") == "_lambda_"
+    assert module.symbol("3d") == "_3d" and module.symbol("") == "_"
 
 
 def test_an_invalid_module_names_the_operation_and_its_line():
@@ -203,8 +199,6 @@ def test_emission_recovers_from_an_error_in_a_body():
 
 def test_threads_build_and_compile_at_the_same_time():
     # XLA works on a module without holding the interpreter's lock, while others are emitted.
-    failures = []
-
     def build(v, salt):
         for step in range(60):
             with stablehlo.location(f"file{salt}.py", step, "f"):
@@ -212,21 +206,13 @@ def test_threads_build_and_compile_at_the_same_time():
         return stablehlo.broadcast_in_dim(v, (salt % 7 + 1, 3), ())
 
     def work(seed):
-        try:
-            for count in range(8):
-                salt = 1 + seed * 8 + count
-                expected = sum(salt + step / 64 for step in range(60))
-                full = np.full((salt % 7 + 1, 3), expected, np.float32)
-                check(lambda v, salt=salt: build(v, salt), [np.float32(0)], full, 1e-5)
-        except Exception as error:  # noqa: BLE001 (whatever it is, the test below reports it)
-            failures.append(error)
+        for count in range(8):
+            salt = 1 + seed * 8 + count
+            expected = sum(salt + step / 64 for step in range(60))
+            full = np.full((salt % 7 + 1, 3), expected, np.float32)
+            check(lambda v, salt=salt: build(v, salt), [np.float32(0)], full, 1e-5)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    together(work, 6)
 
 
 def test_every_public_name_is_there():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -13,6 +12,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from compilations import counted_compilations
+from processes import python_output
 from weft import config, jax_settings, setting_blocks
 from weft.errors import GuardError
 from weft.setting_rows import HOST_ROWS, ROWS
@@ -47,8 +47,7 @@ def test_names_of_jax_are_taken_with_and_without_their_first_word():
 )
 def test_what_jax_calls_otherwise(jax_name, value, weft_name, wanted):
     with config.override(**{jax_name: value}):
-        assert config.read(weft_name) == wanted
-        assert config.read(jax_name) == value
+        assert config.read(weft_name) == wanted and config.read(jax_name) == value
 
 
 def test_settings_without_a_meaning_here_are_kept():
@@ -140,14 +139,7 @@ def test_flags_of_absl_count_as_parsed(monkeypatch):
 
 def run(lines, **environment):
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "WEFT_NUM"))}
-    done = subprocess.run(
-        [sys.executable, "-c", lines],
-        env={**variables, "XLA_FLAGS": "", **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.split()
+    return python_output("-c", lines, env={**variables, "XLA_FLAGS": "", **environment}).split()
 
 
 def test_variables_of_jax_are_read_where_weft_stands_for_jax():

@@ -7,14 +7,14 @@ import copy
 import gc
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import weakref
 
 import numpy as np
 import pytest
 
+from at_once import together
+from processes import python_output
 from weft.api.meshes import make_mesh
 from weft.core.types import type_of
 from weft.errors import (
@@ -100,18 +100,7 @@ def test_a_mesh_lives_no_longer_than_what_refers_to_it():
 
 
 def test_meshes_made_in_many_threads_are_one_object():
-    start = threading.Barrier(8)
-    made = []
-
-    def make():
-        start.wait()
-        made.append(Mesh(devices(3, 2), ("a", "thread")))
-
-    threads = [threading.Thread(target=make) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    made = together(lambda _: Mesh(devices(3, 2), ("a", "thread")), 8)
     assert len(made) == 8 and len(set(map(id, made))) == 1
 
 
@@ -264,8 +253,7 @@ def test_the_axes_of_a_type():
     mesh = make_mesh((4, 2), ("i", "j"))
     for of in (mesh, mesh.abstract_mesh):
         assert (of.auto_axes, of.explicit_axes, of.manual_axes) == (("i", "j"), (), ())
-        assert of.are_all_axes_auto
-        assert not (of.are_all_axes_explicit or of.are_all_axes_manual)
+        assert of.are_all_axes_auto and not (of.are_all_axes_explicit or of.are_all_axes_manual)
     assert not AbstractMesh((), ()).are_all_axes_auto
 
 
@@ -312,14 +300,8 @@ def test_make_mesh_with_more_devices_than_there_are():
     assert "WEFT_NUM_CPU_DEVICES=24" in str(caught.value)
     assert make_mesh(data["axis_shapes"], ("i", "j")).axis_sizes == (8, 1)
     program = "import weft.api.meshes as m; print(m.make_mesh((8, 3), ('i', 'j')))"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | data["environment"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "Mesh('i': 8, 'j': 3)\n"
+    out = python_output("-c", program, env=os.environ | data["environment"])
+    assert out == "Mesh('i': 8, 'j': 3)\n"
 
 
 def test_make_mesh_of_lengths_that_are_none():

@@ -52,8 +52,7 @@ def test_a_spec_is_like_the_tuple_of_its_entries():
 
 
 def test_short_forms_of_entries():
-    assert P(("i",), [], ()) == P("i", None, None)
-    assert P() == () and not list(P())
+    assert P(("i",), [], ()) == P("i", None, None) and P() == () and not list(P())
 
 
 def test_specs_that_differ():

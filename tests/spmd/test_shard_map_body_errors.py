@@ -127,6 +127,7 @@ for how, wrap in WRAPS.items():
         "auto_pbroadcast=False",
         "f32[2]{i}, f32[2]",
         "lax.pbroadcast",
+    )(
         wrong=lambda wrap=wrap: wrap(
             mapped(
                 lambda v, w: v + w,  # here
@@ -148,6 +149,7 @@ for how, wrap in WRAPS.items():
         AxisError,
         "all_gather takes a value that varies",
         "auto_pbroadcast=False",
+    )(
         wrong=lambda wrap=wrap: wrap(
             mapped(
                 lambda v: lax.all_gather(v, "i")[0],  # here
@@ -164,31 +166,19 @@ for how, wrap in WRAPS.items():
         )(X),
         value=np.tile(X, 4),
     )
-case(
-    "a cast of what varies",
-    AxisError,
-    "pbroadcast takes a value that is equal",
-    "f32[2]{i}",
+case("a cast of what varies", AxisError, "pbroadcast takes a value that is equal", "f32[2]{i}")(
     wrong=lambda: mapped(lambda v: lax.pbroadcast(v, ("i", "j")), P("i"), P("i"))(X),  # here
     fixed=lambda fix: mapped(
         lambda v: lax.psum(lax.pbroadcast(v, tuple({"i", "j"} - set(fix.data["axes"]))), "j")
     )(X),
     value=X * 2,
 )
-case(
-    "a cast to equal",
-    WeftValueError,
-    "pcast does not cast to 'invariant'",
-    "lax.pmax(x, 'i')",
+case("a cast to equal", WeftValueError, "pcast does not cast to 'invariant'", "lax.pmax(x, 'i')")(
     wrong=lambda: mapped(lambda v: lax.pcast(v, "i", to="invariant"), P("i"), P())(X),  # here
     fixed=lambda fix: mapped(lambda v: lax.pmax(v, "i"), P("i"), P())(X),
     value=[6, 7],
 )
-case(
-    "scattering what differs",
-    AxisError,
-    "pscatter takes a value that is equal",
-    "psum_scatter",
+case("scattering what differs", AxisError, "pscatter takes a value that is equal", "psum_scatter")(
     wrong=lambda: mapped(lambda v: lax.pscatter(v[:, 0], "i", tiled=True), P(None, "i"))(M),  # here
     fixed=lambda fix: mapped(
         lambda v: lax.psum_scatter(v[:, 0], fix.data["axes"], tiled=True), P(None, "i")
@@ -200,115 +190,76 @@ case(
 # ---- arguments of collectives ------------------------------------------------------------------
 
 
-case(
-    "pairs that send twice",
-    WeftValueError,
-    "no partial permutation",
-    "(0, 1), (0, 2)",
+case("pairs that send twice", WeftValueError, "no partial permutation", "(0, 1), (0, 2)")(
     wrong=lambda: mapped(lambda v: lax.ppermute(v, "i", [(0, 1), (0, 2)]))(X),  # here
     fixed=lambda fix: mapped(lambda v: lax.ppermute(v, "i", fix.data["perm"]))(X),
     value=[0, 0, 0, 1, 0, 0, 0, 0],
 )
-case(
-    "pairs out of range",
-    WeftValueError,
-    "0 to 3",
+case("pairs out of range", WeftValueError, "0 to 3")(
     wrong=lambda: mapped(lambda v: lax.ppermute(v, "i", [(3, 0), (2, 4)]))(X),  # here
     fixed=lambda fix: mapped(lambda v: lax.ppermute(v, "i", fix.data["perm"]))(X),
     value=[6, 7, 0, 0, 0, 0, 0, 0],
 )
-case(
-    "positions in place of pairs",
-    WeftValueError,
-    "(source, target) pairs",
+case("positions in place of pairs", WeftValueError, "(source, target) pairs")(
     wrong=lambda: mapped(lambda v: lax.ppermute(v, "i", [1, 2, 3, 0]))(X),  # here
     fixed=lambda fix: mapped(lambda v: lax.ppermute(v, "i", fix.data["perm"]))(X),
     value=np.roll(X, 2),
 )
-case(
-    "a shuffle of some positions",
-    WeftValueError,
-    "each of 0 to 3 once",
+case("a shuffle of some positions", WeftValueError, "each of 0 to 3 once")(
     wrong=lambda: mapped(lambda v: lax.pshuffle(v, "i", [1, 0]))(X),  # here
     fixed=lambda fix: mapped(lambda v: lax.ppermute(v, "i", [(1, 0), (0, 1)]))(X),
     value=[2, 3, 0, 1, 0, 0, 0, 0],
 )
-case(
-    "all_to_all of another length",
-    ShapeError,
-    "length 8 for an axis of length 4",
-    "tiled=True",
+case("all_to_all of another length", ShapeError, "length 8 for an axis of length 4", "tiled=True")(
     wrong=lambda: mapped(lambda v: lax.all_to_all(v, "i", 0, 1), P(None, "i"))(M),  # here
     fixed=lambda fix: mapped(
         lambda v: lax.all_to_all(v, "i", 0, 1, **fix.data), P(None, "i"), P("i")
     )(M),
     value=M,
 )
-case(
-    "all_to_all that does not divide",
-    ShapeError,
-    "does not split into 4 equal parts",
+case("all_to_all that does not divide", ShapeError, "does not split into 4 equal parts")(
     wrong=lambda: mapped(lambda v: lax.all_to_all(v, "i", 0, 0, tiled=True))(X),  # here
     fixed=lambda fix: mapped(
         lambda v: lax.all_to_all(wnp.pad(v, (0, fix.data["multiple"] - 2)), "i", 0, 0, tiled=True)
     )(X),
     value=[0, 2, 4, 6, 1, 3, 5, 7] + [0] * 8,
 )
-case(
-    "psum_scatter of another length",
-    ShapeError,
-    "length 8 for an axis of length 4",
+case("psum_scatter of another length", ShapeError, "length 8 for an axis of length 4")(
     wrong=lambda: mapped(lambda v: lax.psum_scatter(v[:, 0], "i"), P(None, "i"))(M),  # here
     fixed=lambda fix: mapped(
         lambda v: lax.psum_scatter(v[:, 0], "i", **fix.data), P(None, "i"), P("i")
     )(M),
     value=M.sum(1),
 )
-case(
-    "psum_scatter that does not divide",
-    ShapeError,
-    "multiple of 4",
+case("psum_scatter that does not divide", ShapeError, "multiple of 4")(
     wrong=lambda: mapped(lambda v: lax.psum_scatter(v, "i", tiled=True))(X),  # here
     fixed=lambda fix: mapped(
         lambda v: lax.psum_scatter(wnp.pad(v, (0, -2 % fix.data["multiple"])), "i", tiled=True)
     )(X),
     value=[12, 16, 0, 0],
 )
-case(
-    "pscatter that does not divide",
-    ShapeError,
-    "multiple of 4",
+case("pscatter that does not divide", ShapeError, "multiple of 4")(
     wrong=lambda: mapped(lambda v: lax.pscatter(v, "i", tiled=True), P())(X[:6]),  # here
     fixed=lambda fix: mapped(
         lambda v: lax.pscatter(wnp.pad(v, (0, -6 % fix.data["multiple"])), "i", tiled=True), P()
     )(X[:6]),
     value=[0, 1, 2, 3, 4, 5, 0, 0],
 )
-case(
-    "groups of different sizes",
-    WeftValueError,
-    "[[0, 1], [2]]",
-    "groups of equal size",
+case("groups of different sizes", WeftValueError, "[[0, 1], [2]]", "groups of equal size")(
     wrong=lambda: mapped(
         lambda v: lax.psum(v, "i", axis_index_groups=[[0, 1], [2]])  # here
     )(X),
     fixed=lambda fix: mapped(lambda v: lax.psum(v, "i", **fix.data))(X),
     value=[2, 4, 2, 4, 10, 12, 10, 12],
 )
-case(
-    "groups that are none",
-    WeftValueError,
-    "[0, 1, 2, 3]",
+case("groups that are none", WeftValueError, "[0, 1, 2, 3]")(
     wrong=lambda: mapped(
         lambda v: lax.pmax(v, "i", axis_index_groups=[0, 1, 2, 3])  # here
     )(X),
     fixed=lambda fix: mapped(lambda v: lax.pmax(v, "i", **fix.data))(X),
     value=[2, 3, 2, 3, 6, 7, 6, 7],
 )
-case(
-    "groups over two axes",
-    WeftValueError,
-    "over one axis",
+case("groups over two axes", WeftValueError, "over one axis")(
     wrong=lambda: mapped(
         lambda v: lax.psum(v, ("i", "j"), axis_index_groups=[[0, 1], [2, 3]]),  # here
         P(("i", "j")),
@@ -316,10 +267,7 @@ case(
     fixed=lambda fix: mapped(lambda v: lax.psum(v, ("i", "j")), P(("i", "j")), P())(X),
     value=[28],
 )
-case(
-    "an axis named twice",
-    AxisError,
-    "given twice",
+case("an axis named twice", AxisError, "given twice")(
     wrong=lambda: mapped(lambda v: lax.psum(v, ("i", "i")), P("i"), P())(X),  # here
     fixed=lambda fix: mapped(lambda v: lax.psum(v, fix.data["names"]), P("i"), P())(X),
     value=SUM_I,
@@ -375,6 +323,7 @@ for how, wrap in WRAPS.items():
         "varies along ['i']",
         "ppermute over ('i',)",
         "lax.pmax(condition, 'i')",
+    )(
         wrong=lambda wrap=wrap: wrap(mapped(branching(same)))(X),
         fixed=lambda fix, wrap=wrap: wrap(
             mapped(branching(lambda c: lax.pmax(c, fix.data["axes"])))
@@ -386,16 +335,14 @@ for how, wrap in WRAPS.items():
         AxisError,
         "devices decide differently",
         "ppermute over ('i',)",
+    )(
         wrong=lambda wrap=wrap: wrap(mapped(looping(same)))(X),
         fixed=lambda fix, wrap=wrap: wrap(mapped(looping(lambda c: lax.pmax(c, fix.data["axes"]))))(
             X
         ),
         value=looped(X),
     )
-    case(
-        f"communication in a switch, {how}",
-        AxisError,
-        "devices decide differently",
+    case(f"communication in a switch, {how}", AxisError, "devices decide differently")(
         wrong=lambda wrap=wrap: wrap(mapped(chosen(same)))(X),
         fixed=lambda fix, wrap=wrap: wrap(mapped(chosen(lambda c: lax.pmax(c, fix.data["axes"]))))(
             X
@@ -500,33 +447,22 @@ for how, wrap in WRAPS.items():
         "escaped from shard_map of body",
         "'kept'",
         "f32[2]{i}",
+    )(
         wrong=lambda wrap=wrap: leaking(wrap),
         fixed=lambda fix, wrap=wrap: wrap(mapped(lambda v: v * 2))(X) + 1,
         value=X * 2 + 1,
     )
-case(
-    "a leaked block in another shard_map",
-    LeakedTracerError,
-    "escaped from shard_map",
-    "'kept'",
+case("a leaked block in another shard_map", LeakedTracerError, "escaped from shard_map", "'kept'")(
     wrong=kept_for_another,
     fixed=lambda fix: mapped(lambda v, u: v + u)(X, mapped(lambda v: v)(X)),
     value=X * 2,
 )
-case(
-    "a text as an argument",
-    WeftTypeError,
-    "mode is no array",
-    "'double' of class str",
+case("a text as an argument", WeftTypeError, "mode is no array", "'double' of class str")(
     wrong=lambda: mapped(lambda v, mode: v * 2, (P("i"), P()))(X, "double"),  # here
     fixed=lambda fix: mapped(lambda v, mode: v * 2, (P("i"), None))(X, "double"),
     value=X * 2,
 )
-case(
-    "an object in a tree of arguments",
-    WeftTypeError,
-    "p['k'] is no array",
-    "of class Holder",
+case("an object in a tree of arguments", WeftTypeError, "p['k'] is no array", "of class Holder")(
     wrong=lambda: mapped(lambda p: p["v"])({"v": X, "k": Holder()}),  # here
     fixed=lambda fix: mapped(lambda p: p["v"])({"v": X}),
     value=X,

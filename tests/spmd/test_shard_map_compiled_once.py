@@ -16,11 +16,6 @@ from weft.sharding import PartitionSpec as P
 X = double(8)
 
 
-@pytest.fixture(scope="module")
-def line():
-    return weft.make_mesh((8,), ("i",))
-
-
 @pytest.fixture
 def compiled(monkeypatch):
     """One entry for each program that has been compiled."""

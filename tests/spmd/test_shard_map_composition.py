@@ -243,11 +243,6 @@ def second(f):
     return weft.grad(lambda w: (weft.grad(lambda w: (f(w) ** 3).sum())(w) ** 2).sum())
 
 
-@pytest.fixture(scope="module")
-def mesh():
-    return weft.make_mesh((4, 2), ("i", "j"))
-
-
 @pytest.mark.parametrize("order", [value, gradient, second], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", CASES)
 def test_equals_one_device(name, order, mesh):

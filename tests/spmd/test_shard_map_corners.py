@@ -19,11 +19,6 @@ X = np.linspace(-1.0, 2.0, 8, dtype=np.float32)
 PAIR = np.stack([X, 10 * X])
 
 
-@pytest.fixture(scope="module")
-def mesh():
-    return weft.make_mesh((4, 2), ("i", "j"))
-
-
 def jitted_too(f):
     return f, weft.jit(f)
 

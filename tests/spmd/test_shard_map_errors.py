@@ -33,8 +33,15 @@ AWAY = weft.device_put(X, weft.devices()[7])
 SUM_I = X.reshape(4, 2).sum(0)  # X summed over blocks along "i"
 
 
-def mapped(f, in_specs, out_specs, **how):
+BY_I = P("i")
+
+
+def mapped(f, in_specs=BY_I, out_specs=BY_I, **how):
     return shard_map(f, **{"mesh": MESH, "in_specs": in_specs, "out_specs": out_specs, **how})
+
+
+def same(v):
+    return v
 
 
 case = CASES = Table()
@@ -120,20 +127,16 @@ case(
     "along ('i', 'j')",
     "in_specs split over 'i'",
     "psum",
+)(
     wrong=lambda: mapped(lambda v: v.sum(), P(("i", "j")), P())(X),  # here
     fixed=lambda fix: mapped(lambda v: lax.psum(v.sum(), fix.data["axes"]), P(("i", "j")), P())(X),
     value=28.0,
 )
-case(
-    "sums of groups differ",
-    AxisError,
-    "may differ between devices along 'i'",
+case("sums of groups differ", AxisError, "may differ between devices along 'i'")(
     wrong=lambda: mapped(  # here
         lambda v: lax.psum(v, "i", axis_index_groups=[[0, 1], [2, 3]]), P("i"), P()
     )(X),
-    fixed=lambda fix: mapped(
-        lambda v: lax.psum(v, "i", axis_index_groups=[[0, 1], [2, 3]]), P("i"), P("i")
-    )(X),
+    fixed=lambda fix: mapped(lambda v: lax.psum(v, "i", axis_index_groups=[[0, 1], [2, 3]]))(X),
     value=[2, 4, 2, 4, 10, 12, 10, 12],
 )
 case(
@@ -142,8 +145,9 @@ case(
     "the result is equal on all devices along 'j'",
     "P('i', sum='j')",
     "lax.pbroadcast(x, 'j')",
-    wrong=lambda: mapped(lambda v: v, P("i"), P("i", sum="j"))(X),  # here
-    fixed=lambda fix: mapped(lambda v: v, P("i"), fix.data["spec"])(X),
+)(
+    wrong=lambda: mapped(same, P("i"), P("i", sum="j"))(X),  # here
+    fixed=lambda fix: mapped(same, P("i"), fix.data["spec"])(X),
     value=X,
 )
 
@@ -158,14 +162,12 @@ case(
     "(6,)",
     "P('i')",
     "4 equal blocks",
-    wrong=lambda: mapped(lambda v: v, P("i"), P("i"))(X[:6]),  # here
-    fixed=lambda fix: mapped(lambda v: v, P("i"), P("i"))(np.resize(X[:6], fix.data["shape"])),
+)(
+    wrong=lambda: mapped(same)(X[:6]),  # here
+    fixed=lambda fix: mapped(same)(np.resize(X[:6], fix.data["shape"])),
     value=[0, 1, 2, 3, 4, 5, 0, 1],
 )
-case(
-    "a leaf that does not divide",
-    ShapeError,
-    "dimension 1 of v['w'][1], of length 3",
+case("a leaf that does not divide", ShapeError, "dimension 1 of v['w'][1], of length 3")(
     wrong=lambda: mapped(lambda p, v: v["w"][0], (P(), {"w": [P(), P(None, "i")]}), P())(  # here
         X, {"w": [X, np.ones((2, 3), np.float32)]}
     ),
@@ -179,8 +181,9 @@ case(
     ShapeError,
     "the spec P(None, 'i') of v has more entries",
     "(8,)",
-    wrong=lambda: mapped(lambda v: v, P(None, "i"), P("i"))(X),  # here
-    fixed=lambda fix: mapped(lambda v: v, fix.data["spec"], P())(X),
+)(
+    wrong=lambda: mapped(same, P(None, "i"))(X),  # here
+    fixed=lambda fix: mapped(same, fix.data["spec"], P())(X),
     value=X,
 )
 case(
@@ -189,23 +192,18 @@ case(
     "the result has too few dimensions",
     "f32[]{i}",
     "P('i')",
-    wrong=lambda: mapped(lambda v: v.sum(), P("i"), P("i"))(X),  # here
-    fixed=lambda fix: mapped(lambda v: v.sum()[None], P("i"), P("i"))(X),
+)(
+    wrong=lambda: mapped(lambda v: v.sum())(X),  # here
+    fixed=lambda fix: mapped(lambda v: v.sum()[None])(X),
     value=[1, 5, 9, 13],
 )
-case(
-    "an axis twice",
-    AxisError,
-    "'i' is mentioned twice",
-    wrong=lambda: mapped(lambda v: v, P("i", "i"), P("i"))(M),  # here
-    fixed=lambda fix: mapped(lambda v: v, fix.data["spec"], P("i"))(M),
+case("an axis twice", AxisError, "'i' is mentioned twice")(
+    wrong=lambda: mapped(same, P("i", "i"))(M),  # here
+    fixed=lambda fix: mapped(same, fix.data["spec"])(M),
     value=M,
 )
-case(
-    "an axis twice in one entry",
-    AxisError,
-    "'j' is mentioned twice",
-    wrong=lambda: mapped(lambda v: v, P("i"), P(("i", "j", "j")))(X),  # here
+case("an axis twice in one entry", AxisError, "'j' is mentioned twice")(
+    wrong=lambda: mapped(same, P("i"), P(("i", "j", "j")))(X),  # here
     fixed=lambda fix: mapped(lambda v: v[:1], P("i"), fix.data["spec"])(X),
     value=[0, 0, 2, 2, 4, 4, 6, 6],
 )
@@ -213,49 +211,37 @@ case(
     "an unknown axis in in_specs",
     AxisError,
     "in_specs[0]['a'] mentions 'k', which is no axis of the mesh",
+)(
     wrong=lambda: shard_map(  # here
         lambda v: v["a"], mesh=MESH, in_specs=({"a": P("k")},), out_specs=P()
     ),
-    fixed=lambda fix: mapped(lambda v: v["a"], ({"a": P(fix.data["axes"][0])},), P("i"))({"a": X}),
+    fixed=lambda fix: mapped(lambda v: v["a"], ({"a": P(fix.data["axes"][0])},))({"a": X}),
     value=X,
 )
-case(
-    "an unknown axis in out_specs",
-    AxisError,
-    "out_specs mentions 'k'",
-    "['i', 'j']",
+case("an unknown axis in out_specs", AxisError, "out_specs mentions 'k'", "['i', 'j']")(
     wrong=lambda: shard_map(lambda v: v, mesh=MESH, in_specs=P("i"), out_specs=P("k")),  # here
-    fixed=lambda fix: mapped(lambda v: v, P("i"), P(fix.data["axes"][0]))(X),
+    fixed=lambda fix: mapped(same, P("i"), P(fix.data["axes"][0]))(X),
     value=X,
 )
-case(
-    "an axis that is not manual",
-    AxisError,
-    "mentions 'j', which is not among axis_names",
+case("an axis that is not manual", AxisError, "mentions 'j', which is not among axis_names")(
     wrong=lambda: shard_map(  # here
         lambda v: v, mesh=MESH, in_specs=P("j"), out_specs=P("j"), axis_names={"i"}
     ),
     fixed=lambda fix: mapped(
-        lambda v: v, P("j"), P("j"), axis_names={*fix.data["axes"], fix.data["name"]}
+        same, P("j"), P("j"), axis_names={*fix.data["axes"], fix.data["name"]}
     )(X),
     value=X,
 )
-case(
-    "a dimension left to the compiler",
-    AxisError,
-    "in_specs leaves a dimension to the compiler",
+case("a dimension left to the compiler", AxisError, "in_specs leaves a dimension to the compiler")(
     wrong=lambda: shard_map(  # here
         lambda v: v, mesh=MESH, in_specs=P(P.UNCONSTRAINED), out_specs=P()
     ),
-    fixed=lambda fix: mapped(lambda v: v, fix.data["spec"], P())(X),
+    fixed=lambda fix: mapped(same, fix.data["spec"], P())(X),
     value=X,
 )
-case(
-    "a sum in in_specs",
-    AxisError,
-    "in_specs has a sum",
+case("a sum in in_specs", AxisError, "in_specs has a sum")(
     wrong=lambda: shard_map(lambda v: v, mesh=MESH, in_specs=P(sum="i"), out_specs=P()),  # here
-    fixed=lambda fix: mapped(lambda v: v, P(), P())(X),
+    fixed=lambda fix: mapped(same, P(), P())(X),
     value=X,
 )
 case(
@@ -265,12 +251,11 @@ case(
     "[0][0]",
     "['a', 'c']",
     "['a', 'b']",
-    wrong=lambda: mapped(lambda p: p["a"], ({"a": P("i"), "c": P()},), P("i"))(  # here
+)(
+    wrong=lambda: mapped(lambda p: p["a"], ({"a": P("i"), "c": P()},))(  # here
         {"a": X, "b": X}
     ),
-    fixed=lambda fix: mapped(lambda p: p["a"], ({"a": P("i"), "b": P()},), P("i"))(
-        {"a": X, "b": X}
-    ),
+    fixed=lambda fix: mapped(lambda p: p["a"], ({"a": P("i"), "b": P()},))({"a": X, "b": X}),
     value=X,
 )
 case(
@@ -279,67 +264,48 @@ case(
     "out_specs is not a prefix",
     "a tuple of length 3",
     "length 2",
+)(
     wrong=lambda: mapped(lambda v: (v, v), P("i"), (P("i"),) * 3)(X),  # here
     fixed=lambda fix: mapped(lambda v: (v, v), P("i"), (P("i"),) * 2)(X)[1],
     value=X,
 )
-case(
-    "too few in_specs",
-    TreeError,
-    "in_specs has 1 entry and the call has 2 arguments",
-    wrong=lambda: mapped(lambda a, b: a + b, (P("i"),), P("i"))(X, X),  # here
-    fixed=lambda fix: mapped(lambda a, b: a + b, (P("i"),) * fix.data["count"], P("i"))(X, X),
+case("too few in_specs", TreeError, "in_specs has 1 entry and the call has 2 arguments")(
+    wrong=lambda: mapped(lambda a, b: a + b, (P("i"),))(X, X),  # here
+    fixed=lambda fix: mapped(lambda a, b: a + b, (P("i"),) * fix.data["count"])(X, X),
     value=X * 2,
 )
-case(
-    "a list for an argument each",
-    TreeError,
-    "the call has 1 argument",
-    wrong=lambda: mapped(lambda v: v[0] + v[1], [P("i"), P("i")], P("i"))([X, X]),  # here
-    fixed=lambda fix: mapped(lambda v: v[0] + v[1], ([P("i"), P("i")],), P("i"))([X, X]),
+case("a list for an argument each", TreeError, "the call has 1 argument")(
+    wrong=lambda: mapped(lambda v: v[0] + v[1], [P("i"), P("i")])([X, X]),  # here
+    fixed=lambda fix: mapped(lambda v: v[0] + v[1], ([P("i"), P("i")],))([X, X]),
     value=X * 2,
 )
-case(
-    "no entry for a name",
-    TreeError,
-    "in_specs has no entry for 'b'",
-    wrong=lambda: mapped(lambda a, b: a + b, {"a": P("i")}, P("i"))(X, X[:2]),  # here
+case("no entry for a name", TreeError, "in_specs has no entry for 'b'")(
+    wrong=lambda: mapped(lambda a, b: a + b, {"a": P("i")})(X, X[:2]),  # here
     fixed=lambda fix: mapped(
-        lambda a, b: a + b, {"a": P("i"), **dict.fromkeys(fix.data["missing"], P())}, P("i")
+        lambda a, b: a + b, {"a": P("i"), **dict.fromkeys(fix.data["missing"], P())}
     )(X, X[:2]),
     value=[0, 2, 2, 4, 4, 6, 6, 8],
 )
-case(
-    "an entry for no argument",
-    TreeError,
-    "in_specs has an entry for 'c', which is no argument",
-    wrong=lambda: mapped(lambda a: a, {"a": P("i"), "c": P()}, P("i"))(X),  # here
-    fixed=lambda fix: mapped(lambda a: a, {"a": P("i")}, P("i"))(X),
+case("an entry for no argument", TreeError, "in_specs has an entry for 'c', which is no argument")(
+    wrong=lambda: mapped(lambda a: a, {"a": P("i"), "c": P()})(X),  # here
+    fixed=lambda fix: mapped(lambda a: a, {"a": P("i")})(X),
     value=X,
 )
-case(
-    "no in_specs",
-    WeftTypeError,
-    "in_specs is missing",
+case("no in_specs", WeftTypeError, "in_specs is missing")(
     wrong=lambda: shard_map(lambda v: v, mesh=MESH, out_specs=P()),  # here
-    fixed=lambda fix: mapped(lambda v: v, P(), P())(X),
+    fixed=lambda fix: mapped(same, P(), P())(X),
     value=X,
 )
-case(
-    "no out_specs",
-    WeftTypeError,
-    "out_specs is missing",
+case("no out_specs", WeftTypeError, "out_specs is missing")(
     wrong=lambda: shard_map(mesh=MESH, in_specs=P("i"))(lambda v: v),  # here
-    fixed=lambda fix: mapped(lambda v: v, P(), P())(X),
+    fixed=lambda fix: mapped(same, P(), P())(X),
     value=X,
 )
 case(
-    "names in place of a spec",
-    WeftTypeError,
-    "in_specs[0] is no PartitionSpec",
-    "'i' of class str",
+    "names in place of a spec", WeftTypeError, "in_specs[0] is no PartitionSpec", "'i' of class str"
+)(
     wrong=lambda: shard_map(lambda v: v, mesh=MESH, in_specs=("i",), out_specs=P()),  # here
-    fixed=lambda fix: mapped(lambda v: v, (P("i"),), P("i"))(X),
+    fixed=lambda fix: mapped(same, (P("i"),))(X),
     value=X,
 )
 
@@ -347,74 +313,45 @@ case(
 # ---- meshes and axis names ---------------------------------------------------------------------
 
 
-case(
-    "no mesh",
-    WeftValueError,
-    "there is no mesh",
+case("no mesh", WeftValueError, "there is no mesh")(
     wrong=lambda: shard_map(lambda v: v, in_specs=P("i"), out_specs=P("i"))(X),  # here
     fixed=lambda fix: in_mesh(lambda: shard_map(lambda v: v, in_specs=P("i"), out_specs=P("i"))(X)),
     value=X,
 )
-case(
-    "a tuple for a mesh",
-    WeftTypeError,
-    "mesh is no mesh",
+case("a tuple for a mesh", WeftTypeError, "mesh is no mesh")(
     wrong=lambda: shard_map(lambda v: v, mesh=(4, 2), in_specs=P(), out_specs=P()),  # here
-    fixed=lambda fix: mapped(lambda v: v, P(), P(), mesh=weft.make_mesh((8,), ("i",)))(X),
+    fixed=lambda fix: mapped(same, P(), P(), mesh=weft.make_mesh((8,), ("i",)))(X),
     value=X,
 )
-case(
-    "no function",
-    WeftTypeError,
-    "takes a function first",
+case("no function", WeftTypeError, "takes a function first")(
     wrong=lambda: shard_map(MESH, in_specs=P(), out_specs=P()),  # here
-    fixed=lambda fix: mapped(lambda v: v, P(), P())(X),
+    fixed=lambda fix: mapped(same, P(), P())(X),
     value=X,
 )
-case(
-    "a device twice in a mesh",
-    WeftValueError,
-    "more than once",
+case("a device twice in a mesh", WeftValueError, "more than once")(
     wrong=lambda: Mesh(np.array([weft.devices()[0]] * 2), ("i",)),  # here
-    fixed=lambda fix: mapped(
-        lambda v: v, P("i"), P("i"), mesh=Mesh(np.array([weft.devices()[0]]), ("i",))
-    )(X),
+    fixed=lambda fix: mapped(same, mesh=Mesh(np.array([weft.devices()[0]]), ("i",)))(X),
     value=X,
 )
 case(
-    "a mesh over too many devices",
-    WeftValueError,
-    "not enough devices",
-    "WEFT_NUM_CPU_DEVICES=16",
+    "a mesh over too many devices", WeftValueError, "not enough devices", "WEFT_NUM_CPU_DEVICES=16"
+)(
     wrong=lambda: weft.make_mesh((16,), ("i",)),  # here
-    fixed=lambda fix: mapped(
-        lambda v: v, P("i"), P("i"), mesh=weft.make_mesh(fix.data["axis_shapes"], ("i",))
-    )(X),
+    fixed=lambda fix: mapped(same, mesh=weft.make_mesh(fix.data["axis_shapes"], ("i",)))(X),
     value=X,
 )
-case(
-    "an abstract mesh",
-    WeftValueError,
-    "an abstract mesh has no devices to run on",
+case("an abstract mesh", WeftValueError, "an abstract mesh has no devices to run on")(
     wrong=lambda: mapped(  # here
-        lambda v: v, P("i"), P("i"), mesh=AbstractMesh((4, 2), ("i", "j"))
+        same, mesh=AbstractMesh((4, 2), ("i", "j"))
     )(X),
-    fixed=lambda fix: mapped(
-        lambda v: v, P("i"), P("i"), mesh=weft.make_mesh(fix.data["axis_shapes"], ("i", "j"))
-    )(X),
+    fixed=lambda fix: mapped(same, mesh=weft.make_mesh(fix.data["axis_shapes"], ("i", "j")))(X),
     value=X,
 )
-case(
-    "an abstract mesh in jit",
-    WeftValueError,
-    "abstract mesh",
-    "1 of 8 devices",
+case("an abstract mesh in jit", WeftValueError, "abstract mesh", "1 of 8 devices")(
     wrong=lambda: weft.jit(  # here
-        mapped(lambda v: v, P("i"), P("i"), mesh=AbstractMesh((4, 2), ("i", "j")))
+        mapped(same, mesh=AbstractMesh((4, 2), ("i", "j")))
     )(X),
-    fixed=lambda fix: weft.jit(
-        mapped(lambda v: v, P("i"), P("i"), mesh=weft.make_mesh(*fix.data.values()))
-    )(X),
+    fixed=lambda fix: weft.jit(mapped(same, mesh=weft.make_mesh(*fix.data.values())))(X),
     value=X,
 )
 
@@ -428,9 +365,9 @@ def after_other_mesh(wrap, place):
     """One shard_map over two devices, and on its result another one over two others."""
 
     def both_of_them(v):
-        v = mapped(lambda u: u * 2, P("i"), P("i"), mesh=PAIR)(v)
+        v = mapped(lambda u: u * 2, mesh=PAIR)(v)
         v = weft.device_put(v, place) if place is not None else v
-        return mapped(lambda u: u + 1, P("i"), P("i"), mesh=OTHER_PAIR)(v)  # here
+        return mapped(lambda u: u + 1, mesh=OTHER_PAIR)(v)  # here
 
     return wrap(both_of_them)(X)  # here
 
@@ -442,33 +379,25 @@ for how, wrap in {"eager": lambda f: f, "jit": weft.jit}.items():
         "cpu:7",
         "cpu:0, cpu:1",
         "weft.device_put",
-        wrong=lambda wrap=wrap: wrap(mapped(lambda v: v * 2, P("i"), P("i"), mesh=PAIR))(  # here
+    )(
+        wrong=lambda wrap=wrap: wrap(mapped(lambda v: v * 2, mesh=PAIR))(  # here
             AWAY
         ),
-        fixed=lambda fix, wrap=wrap: wrap(mapped(lambda v: v * 2, P("i"), P("i"), mesh=PAIR))(
+        fixed=lambda fix, wrap=wrap: wrap(mapped(lambda v: v * 2, mesh=PAIR))(
             weft.device_put(AWAY, fix.data["device"])
         ),
         value=X * 2,
     )
-    case(
-        f"a closed-over array put elsewhere, {how}",
-        WeftValueError,
-        "cpu:7",
+    case(f"a closed-over array put elsewhere, {how}", WeftValueError, "cpu:7")(
         wrong=lambda wrap=wrap, y=AWAY: wrap(  # here
-            mapped(lambda v: v + y[:4], P("i"), P("i"), mesh=PAIR)  # here
+            mapped(lambda v: v + y[:4], mesh=PAIR)  # here
         )(X),
         fixed=lambda fix, wrap=wrap, y=AWAY: wrap(
-            mapped(
-                lambda v: v + weft.device_put(y, fix.data["device"])[:4], P("i"), P("i"), mesh=PAIR
-            )
+            mapped(lambda v: v + weft.device_put(y, fix.data["device"])[:4], mesh=PAIR)
         )(X),
         value=[0, 2, 4, 6, 4, 6, 8, 10],
     )
-case(
-    "results of one mesh for another, eager",
-    WeftValueError,
-    "cpu:0, cpu:1",
-    "cpu:2, cpu:3",
+case("results of one mesh for another, eager", WeftValueError, "cpu:0, cpu:1", "cpu:2, cpu:3")(
     wrong=lambda: after_other_mesh(lambda f: f, None),
     fixed=lambda fix: after_other_mesh(lambda f: f, fix.data["device"]),
     value=X * 2 + 1,
@@ -479,10 +408,9 @@ case(
     "meshes over different devices",
     "cpu:0, cpu:1",
     "cpu:2, cpu:3",
+)(
     wrong=lambda: after_other_mesh(weft.jit, None),
-    fixed=lambda fix: weft.jit(
-        mapped(lambda u: u * 2 + 1, P("i"), P("i"), mesh=fix.data["meshes"][0])
-    )(X),
+    fixed=lambda fix: weft.jit(mapped(lambda u: u * 2 + 1, mesh=fix.data["meshes"][0]))(X),
     value=X * 2 + 1,
 )
 case(
@@ -490,6 +418,7 @@ case(
     AxisError,
     "'i' is an axis of a shard_map around this one already",
     "{'j'}",
+)(
     wrong=lambda: mapped(
         lambda v: mapped(lambda u: u * 2, P(), P(), axis_names={"i"})(v),  # here
         P("i"),
@@ -498,8 +427,6 @@ case(
     )(X),
     fixed=lambda fix: mapped(
         lambda v: mapped(lambda u: u * 2, P(), P(), axis_names=fix.data["axis_names"])(v),
-        P("i"),
-        P("i"),
         axis_names={"i"},
     )(X),
     value=X * 2,
@@ -509,14 +436,12 @@ case(
     AxisError,
     "no axis of the mesh is left",
     "call the function itself",
-    wrong=lambda: mapped(lambda v: mapped(lambda u: u, P(), P())(v), P("i"), P("i"))(X),  # here
-    fixed=lambda fix: mapped(lambda v: (lambda u: u)(v), P("i"), P("i"))(X),
+)(
+    wrong=lambda: mapped(lambda v: mapped(lambda u: u, P(), P())(v))(X),  # here
+    fixed=lambda fix: mapped(lambda v: (lambda u: u)(v))(X),
     value=X,
 )
-case(
-    "a nested shard_map over another mesh",
-    WeftValueError,
-    "over the same mesh",
+case("a nested shard_map over another mesh", WeftValueError, "over the same mesh")(
     wrong=lambda: mapped(
         lambda v: mapped(lambda u: u, P(), P(), mesh=PAIR)(v),  # here
         P("i"),
@@ -524,37 +449,23 @@ case(
         axis_names={"i"},
     )(X),
     fixed=lambda fix: mapped(
-        lambda v: mapped(lambda u: u, P(), P(), mesh=fix.data["mesh"])(v),
-        P("i"),
-        P("i"),
-        axis_names={"i"},
+        lambda v: mapped(lambda u: u, P(), P(), mesh=fix.data["mesh"])(v), axis_names={"i"}
     )(X),
     value=X,
 )
-case(
-    "an unknown axis in axis_names",
-    AxisError,
-    "'k' is no axis of the mesh",
-    "{'i', 'j'}",
+case("an unknown axis in axis_names", AxisError, "'k' is no axis of the mesh", "{'i', 'j'}")(
     wrong=lambda: shard_map(  # here
         lambda v: v, mesh=MESH, in_specs=P(), out_specs=P(), axis_names={"k"}
     ),
-    fixed=lambda fix: mapped(lambda v: v, P(), P(), axis_names=fix.data["axis_names"])(X),
+    fixed=lambda fix: mapped(same, P(), P(), axis_names=fix.data["axis_names"])(X),
     value=X,
 )
-case(
-    "an axis name that nothing binds",
-    UnboundAxisError,
-    "'k' is not bound",
-    "'i', 'j'",
+case("an axis name that nothing binds", UnboundAxisError, "'k' is not bound", "'i', 'j'")(
     wrong=lambda: mapped(lambda v: lax.psum(v, "k"), P("i"), P())(X),  # here
     fixed=lambda fix: mapped(lambda v: lax.psum(v, "i"), P("i"), P())(X),
     value=SUM_I,
 )
-case(
-    "a collective over an automatic axis",
-    UnboundAxisError,
-    "'j' is not bound",
+case("a collective over an automatic axis", UnboundAxisError, "'j' is not bound")(
     wrong=lambda: mapped(lambda v: lax.psum(v, "j"), P(), P(), axis_names={"i"})(X),  # here
     fixed=lambda fix: mapped(
         lambda v: lax.psum(v, fix.data["axis_name"]), P("j"), P(), axis_names={"i", "j"}
@@ -565,6 +476,7 @@ case(
     "a vmap inside that takes the name of a mesh axis",
     AxisError,
     "the axis name 'i' is that of a mesh axis here",
+)(
     wrong=lambda: mapped(
         lambda v: weft.vmap(lambda u: lax.psum(u, "i"), axis_name="i")(v),  # here
         P("i"),
@@ -579,6 +491,7 @@ case(
     "a vmap outside that takes the name of a mesh axis",
     AxisError,
     "the axis name 'i' is that of a vmap here",
+)(
     wrong=lambda: weft.vmap(
         lambda u: mapped(lambda v: lax.psum(v, "i"), P("i"), P())(u),  # here
         axis_name="i",
@@ -588,23 +501,16 @@ case(
     )(M.T),
     value=M.T.reshape(4, 4, 2).sum(1),
 )
-case(
-    "spmd_axis_name of an axis in use",
-    AxisError,
-    "spmd_axis_name='i'",
-    "['j']",
-    wrong=lambda: weft.vmap(mapped(lambda v: v, P("i"), P("i")), spmd_axis_name="i")(M.T),  # here
-    fixed=lambda fix: weft.vmap(mapped(lambda v: v, P("i"), P("i")), spmd_axis_name="j")(M.T),
+case("spmd_axis_name of an axis in use", AxisError, "spmd_axis_name='i'", "['j']")(
+    wrong=lambda: weft.vmap(mapped(same), spmd_axis_name="i")(M.T),  # here
+    fixed=lambda fix: weft.vmap(mapped(same), spmd_axis_name="j")(M.T),
     value=M.T,
 )
-case(
-    "spmd_axis_name and a length that does not divide",
-    WeftValueError,
-    "length 3 over ('j',)",
-    wrong=lambda: weft.vmap(mapped(lambda v: v, P("i"), P("i")), spmd_axis_name="j")(  # here
+case("spmd_axis_name and a length that does not divide", WeftValueError, "length 3 over ('j',)")(
+    wrong=lambda: weft.vmap(mapped(same), spmd_axis_name="j")(  # here
         M.T[:3]
     ),
-    fixed=lambda fix: weft.vmap(mapped(lambda v: v, P("i"), P("i")), spmd_axis_name="j")(
+    fixed=lambda fix: weft.vmap(mapped(same), spmd_axis_name="j")(
         np.pad(M.T[:3], ((0, -3 % fix.data["multiple"]), (0, 0)))
     ),
     value=np.pad(M.T[:3], ((0, 1), (0, 0))),

@@ -230,38 +230,19 @@ def test_closing_over_is_passing_with_an_empty_spec(m, way):
     same(gradients[0], np.asarray(gradients[1]))
 
 
-def test_f3_sums_over_j(m, way, capsys):
-    @partial(shard_map, mesh=m, in_specs=P("i", "j"), out_specs=P("i", None))
-    def f3(x_block):
-        return lax.psum(x_block, "j")
-
-    y3 = way(f3)(X)
-    print(y3.shape)
-    assert capsys.readouterr().out == "(12, 6)\n"
-    same(y3, X[:, :6] + X[:, 6:])
-
-
-def test_f4_sums_over_i(m, way, capsys):
-    @partial(shard_map, mesh=m, in_specs=P("i", "j"), out_specs=P(None, "j"))
-    def f4(x_block):
-        return lax.psum(x_block, "i")
-
-    y4 = way(f4)(X)
-    print(y4.shape)
-    assert capsys.readouterr().out == "(3, 12)\n"
-    same(y4, X.reshape(4, 3, 12).sum(0))
-
-
-def test_f5_sums_over_both(m, way, capsys):
-    @partial(shard_map, mesh=m, in_specs=P("i", "j"), out_specs=P(None, None))
-    def f5(x_block):
-        return lax.psum(x_block, ("i", "j"))
-
-    y5 = way(f5)(X)
-    print(y5.shape)
-    assert capsys.readouterr().out == "(3, 6)\n"
-    same(y5, X.reshape(4, 3, 2, 6).sum((0, 2)))
-    assert y5.is_fully_replicated
+@pytest.mark.parametrize(
+    ("axes", "spec", "wanted"),
+    [
+        pytest.param("j", P("i", None), X[:, :6] + X[:, 6:], id="f3, over j"),
+        pytest.param("i", P(None, "j"), X.reshape(4, 3, 12).sum(0), id="f4, over i"),
+        pytest.param(("i", "j"), P(None, None), X.reshape(4, 3, 2, 6).sum((0, 2)), id="f5, both"),
+    ],
+)
+def test_sums_over_axes(m, way, axes, spec, wanted):
+    f = shard_map(lambda x: lax.psum(x, axes), mesh=m, in_specs=P("i", "j"), out_specs=spec)
+    y = way(f)(X)
+    same(y, wanted)
+    assert y.is_fully_replicated == (spec == P(None, None))
 
 
 @pytest.mark.parametrize("spec", [P(None, "j"), P("i", None), P(None, None)])

@@ -15,17 +15,6 @@ from weft import lax, shard_map
 from weft.errors import AxisError
 from weft.sharding import PartitionSpec as P
 
-
-@pytest.fixture(scope="module")
-def line():
-    return weft.make_mesh((8,), ("i",))
-
-
-@pytest.fixture(scope="module")
-def grid():
-    return weft.make_mesh((4, 2), ("i", "j"))
-
-
 SIZES = (3, 4, 4, 4, 2)
 
 
@@ -178,28 +167,28 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("axes", AXES, ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_data_parallel_programs_give_the_gradient_or_raise(name, axes, grid):
+def test_data_parallel_programs_give_the_gradient_or_raise(name, axes, mesh):
     make, widen, computes = PROGRAMS[name]
     names = axes if isinstance(axes, tuple) else (axes,)
-    count = int(np.prod([grid.shape[n] for n in names]))
+    count = int(np.prod([mesh.shape[n] for n in names]))
     w, x = double(8, seed=40), double(16, 8, seed=41)
     n, v = np.asarray(x), np.asarray(w)
     total = np.sum(np.cos(n * v) * n, 0)
     for reduce, wanted in ((lax.psum, total), (lax.pmean, total / count)):
         for check in (True, False):
-            program = make(reduce, axes, widen)(grid, P(names), check)
+            program = make(reduce, axes, widen)(mesh, P(names), check)
             ran = [equal_or_raises(way(program), (w, x), wanted) for way in (lambda f: f, weft.jit)]
             assert ran == [computes] * 2, (reduce.__name__, check)
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_gradient_that_nobody_reduces_is_the_sum(check, grid):
+def test_a_gradient_that_nobody_reduces_is_the_sum(check, mesh):
     """grad of the local loss with respect to replicated weights, returned as it is."""
     w, x = double(8, seed=40), double(16, 8, seed=41)
     n, v = np.asarray(x), np.asarray(w)
     program = shard_map(
         weft.grad(one_loss),
-        mesh=grid,
+        mesh=mesh,
         in_specs=(P(), P(("i", "j"))),
         out_specs=P(),
         check_vma=check,
@@ -208,7 +197,7 @@ def test_a_gradient_that_nobody_reduces_is_the_sum(check, grid):
         close(way(program)(w, x), np.sum(np.cos(n * v) * n, 0))
 
 
-def test_reducing_over_one_of_two_axes(grid):
+def test_reducing_over_one_of_two_axes(mesh):
     """The batch is split over both: the gradient is summed over the other axis by its type."""
     w, x = double(8, seed=40), double(16, 8, seed=41)
     n, v = np.asarray(x), np.asarray(w)
@@ -221,13 +210,13 @@ def test_reducing_over_one_of_two_axes(grid):
 
     total = np.sum(np.cos(n * v) * n, 0)
     for function, wanted in ((body, total / 4), (mixed, total / 2)):
-        program = shard_map(function, mesh=grid, in_specs=(P(), P(("i", "j"))), out_specs=P())
+        program = shard_map(function, mesh=mesh, in_specs=(P(), P(("i", "j"))), out_specs=P())
         for way in (lambda f: f, weft.jit):
             close(way(program)(w, x), wanted)
     # Half reduced: the result still varies along j, and is no result without it.
     half = shard_map(
         lambda w, x: lax.pmean(weft.grad(one_loss)(lax.pbroadcast(w, ("i", "j")), x), "i"),
-        mesh=grid,
+        mesh=mesh,
         in_specs=(P(), P(("i", "j"))),
         out_specs=P(),
     )

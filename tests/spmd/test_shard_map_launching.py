@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import weft
 import weft.numpy as jnp
+from processes import python_output
 from weft import errors, lax, shard_map
 from weft.sharding import NamedSharding
 from weft.sharding import PartitionSpec as P
@@ -90,14 +88,7 @@ assert not failed, failed[0]
 )
 def test_many_collectives_in_flight_do_not_wait_for_one_another(program):
     """XLA's launch waits where 32 programs run on a device, and the others wait in a collective."""
-    done = subprocess.run(
-        [sys.executable, "-c", _SETTING + program + "\nprint('done')\n"],
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip() == "done"
+    assert python_output("-c", f"{_SETTING}{program}\nprint('done')\n") == "done\n"
 
 
 def test_a_program_whose_arguments_are_gone_leaves_the_next_ones_alone():

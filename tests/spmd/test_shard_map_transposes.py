@@ -18,16 +18,6 @@ from weft import lax, shard_map
 from weft.sharding import PartitionSpec as P
 
 
-@pytest.fixture(scope="module")
-def line():
-    return weft.make_mesh((8,), ("i",))
-
-
-@pytest.fixture(scope="module")
-def grid():
-    return weft.make_mesh((4, 2), ("i", "j"))
-
-
 def transposed(function, x):
     """The transpose in its last argument, which is like `x`; others stay in front."""
 
@@ -135,8 +125,7 @@ def test_the_transpose_of_the_transpose_is_the_function(number, line):
     for point in points:
         texts.append(str(weft.make_jaxpr(programs[-1])(*known, point)))
         programs.append(transposed(programs[-1], point))
-    assert texts[2] == texts[0] == texts[4]
-    assert texts[3] == texts[1] == texts[5]
+    assert texts[2] == texts[0] == texts[4] and texts[3] == texts[1] == texts[5]
     assert communicates(programs[4], *known, X) == forwards
     assert communicates(programs[5], *known, ct) == backwards
 
@@ -148,8 +137,7 @@ def test_bodies_are_those_of_the_note(line):
     assert steps(f1, X) == [("mul", "i"), ("psum", "")]
     assert steps(transposed(f1, X), ct) == [("pbroadcast", "i"), ("mul", "i")]
     two = [("mul", "i"), ("psum", ""), ("pbroadcast", "i"), ("mul", "i")]
-    assert steps(f2, Y, X) == two
-    assert steps(transposed(f2, X), Y, X) == two
+    assert steps(f2, Y, X) == two and steps(transposed(f2, X), Y, X) == two
     assert steps(f3, X) == steps(transposed(f3, X), X) == []
     assert steps(f4, X) == [("all_gather_invariant", "")]
     assert steps(transposed(f4, X), double(8, 1)) == [("pscatter", "i")]
@@ -194,14 +182,14 @@ def test_the_scattered_gather_is_the_identity_and_silent_backwards(line):
 
 
 @pytest.mark.parametrize("axes", ["i", "j", ("i", "j"), ("j", "i")], ids=str)
-def test_the_table_over_axes_of_a_grid(axes, grid):
+def test_the_table_over_axes_of_a_grid(axes, mesh):
     """What transposes to what, over one axis and over two in both orders."""
     names = axes if isinstance(axes, tuple) else (axes,)
     label, whole, block = "".join(sorted(names)), P(names), double(64)
-    scattered = double(64 // (8 // int(np.prod([grid.shape[n] for n in names]))))
+    scattered = double(64 // (8 // int(np.prod([mesh.shape[n] for n in names]))))
 
     def body(f, in_specs, out_specs, x):
-        function = shard_map(f, mesh=grid, in_specs=in_specs, out_specs=out_specs)
+        function = shard_map(f, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
         ct = double(*weft.eval_shape(function, x).shape, seed=1)
         return steps(transposed(function, x), ct)
 

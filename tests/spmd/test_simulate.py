@@ -21,11 +21,6 @@ pytestmark = pytest.mark.fast
 X = np.arange(8, dtype=np.float32)
 
 
-@pytest.fixture(scope="module")
-def mesh():
-    return weft.make_mesh((4, 2), ("i", "j"))
-
-
 def outcome(run):
     """What a call gives, or the class and text of its error."""
     try:
@@ -191,8 +186,7 @@ def test_blocks_are_shown_as_on_a_mesh(mesh):
     f(x, keys)
     with weft.simulate():
         f(x, keys)
-    assert texts[0] == texts[1]
-    assert "i=1, j=1: [[3.]]" in texts[0][0]
+    assert texts[0] == texts[1] and "i=1, j=1: [[3.]]" in texts[0][0]
 
 
 # ---- shardings ---------------------------------------------------------------------------------

@@ -1,16 +1,14 @@
-"""What the tests of callbacks share: a log of calls, an exception, ways to run a function."""
+"""What the tests of callbacks share: a log of calls and an exception."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import weft
 from weft import debug
 
 Struct = weft.ShapeDtypeStruct
 SCALAR = Struct((), np.float32)
-WAYS = [pytest.param(lambda f: f, id="eager"), pytest.param(weft.jit, id="jit")]
 
 
 class Boom(Exception):

@@ -72,8 +72,7 @@ def check(found):
     keys = weft.random.key_data(weft.random.split(weft.random.key(0), 8))
     for shard in found["keys"].addressable_shards:
         assert (np.asarray(weft.random.key_data(shard.data)) == np.asarray(keys)[shard.index]).all()
-    assert found["empty"].shape == (0, 32)
-    assert found["local"].tolist() == [1, 1, 1]
+    assert found["empty"].shape == (0, 32) and found["local"].tolist() == [1, 1, 1]
     assert found["numpy"].tolist() == [0, 1, 2] and found["number"] == 5
 
 

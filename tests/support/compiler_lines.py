@@ -15,11 +15,15 @@ import weft.numpy as jnp
 from bounded_values import BOOL
 from compiler_inputs import DEVICES, Input
 
-__all__ = ["IN_BLOCKS", "LINES", "MOST_ELEMENTS", "Draw"]
+__all__ = ["IN_BLOCKS", "LINES", "MOST_ELEMENTS", "Draw", "NoValue"]
 
 MOST_ELEMENTS = 300_000
 CONSTANTS = ["jnp.nan", "jnp.inf", "-jnp.inf", "0.0", "-0.0", "0.5", "2.0", "-1.0", "3.0"]
 CONSTANTS += ["1e10", "1e-30"]
+
+
+class NoValue(Exception):
+    """No value so far is one that a line can be about."""
 
 
 class Draw:
@@ -43,15 +47,15 @@ class Draw:
     def number(self, low: int, high: int) -> int:
         return self.rng.randint(low, high)
 
-    def value(self, least_rank: int = 0, kinds: str = "fiubcV") -> str | None:
-        """A value so far: the last one more often."""
+    def value(self, least_rank: int = 0, kinds: str = "fiubcV") -> str:
+        """A value so far: the last one more often. Raises NoValue where none fits."""
         fit = [
             name
             for name, type in self.types.items()
             if len(type.shape) >= least_rank and np.dtype(type.dtype).kind in kinds
         ]
         if not fit:
-            return None
+            raise NoValue
         return fit[-1] if self.chance(0.6) else self.rng.choice(fit)
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -127,13 +131,11 @@ def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     return all(a in (1, b) for a, b in zip(small, tail, strict=True))
 
 
-# ---- lines: each function draws an expression, or None if no value fits -----------------------
+# ---- lines: each function draws an expression, or None if what it found does not fit ----------
 
 
 def static_slice(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     parts = []
     for n in d.shape(x):
         low, high = d.number(0, max(0, n // 2)), d.number(max(1, n // 2), n)
@@ -145,8 +147,6 @@ def static_slice(d: Draw) -> str | None:
 
 def dynamic_slice(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     sizes = tuple(d.one(n, d.number(1, n), max(1, n // 2)) for n in d.shape(x))
     starts = ", ".join(d.start(n) for n in d.shape(x))
     return f"lax.dynamic_slice({x}, ({starts},), {sizes})"
@@ -154,16 +154,12 @@ def dynamic_slice(d: Draw) -> str | None:
 
 def dynamic_index(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     k = d.axis(x)
     return f"lax.dynamic_index_in_dim({x}, {d.start(d.shape(x)[k])}, {k}, keepdims={d.chance(0.5)})"
 
 
 def dynamic_update(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     other = d.value(1)
     source = (
         other
@@ -181,8 +177,6 @@ def dynamic_update(d: Draw) -> str | None:
 def shifted_update(d: Draw) -> str | None:
     """A part of an array written over another part of it."""
     x = d.value(1)
-    if x is None:
-        return None
     n = d.shape(x)[0]
     k = d.number(1, max(1, min(3, n - 1)))
     verb = d.one("set", "set", "set", "add", "max", "min", "multiply")
@@ -201,8 +195,6 @@ def shifted_update(d: Draw) -> str | None:
 
 def indexed_update(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     n = d.shape(x)[0]
     places = [d.number(-n, n - 1) for _ in range(d.number(1, 4))]
     verb = d.one("set", "add", "max", "min", "add")
@@ -215,8 +207,6 @@ def indexed_update(d: Draw) -> str | None:
 
 def padded(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     if d.chance(0.3):
         widths = [(d.number(0, 2), d.number(0, 2)) for _ in d.shape(x)]
         return f"jnp.pad({x}, {widths}, mode={d.one('constant', 'edge', 'wrap', 'reflect')!r})"
@@ -227,8 +217,6 @@ def padded(d: Draw) -> str | None:
 
 def reshaped(d: Draw) -> str | None:
     x = d.value()
-    if x is None:
-        return None
     shape = d.shape(x)
     total = prod(shape)
     options = ["(-1,)", f"(1, *{shape})", f"(*{shape}, 1)"]
@@ -239,8 +227,6 @@ def reshaped(d: Draw) -> str | None:
 
 def transposed(d: Draw) -> str | None:
     x = d.value(2)
-    if x is None:
-        return None
     order = list(range(len(d.shape(x))))
     d.rng.shuffle(order)
     return f"jnp.transpose({x}, {tuple(order)})"
@@ -248,8 +234,6 @@ def transposed(d: Draw) -> str | None:
 
 def broadcast(d: Draw) -> str | None:
     x = d.value()
-    if x is None:
-        return None
     if d.chance(0.3):
         rank = len(d.shape(x)) + 1
         places = sorted(d.rng.sample(range(rank), rank - 1))
@@ -262,8 +246,6 @@ def broadcast(d: Draw) -> str | None:
 
 def tiled(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     if d.chance(0.3):
         return f"jnp.repeat({x}, {d.number(2, 4)}, axis={d.axis(x)})"
     return f"jnp.tile({x}, {tuple(d.one(1, 2, 3, 20) for _ in d.shape(x))})"
@@ -271,8 +253,6 @@ def tiled(d: Draw) -> str | None:
 
 def joined(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     k = d.axis(x)
     fit = [
         n
@@ -289,8 +269,6 @@ def joined(d: Draw) -> str | None:
 
 def reordered(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     k = d.axis(x)
     n = d.shape(x)[k]
     return d.one(
@@ -302,8 +280,6 @@ def reordered(d: Draw) -> str | None:
 
 def taken(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     k = d.axis(x)
     n = d.shape(x)[k]
     places = [d.number(-n - 1, n + 1) for _ in range(d.number(1, 5))]
@@ -318,7 +294,7 @@ def taken(d: Draw) -> str | None:
 
 def selected(d: Draw) -> str | None:
     x = d.value()
-    if x is None or np.dtype(d.types[x].dtype).kind == "c":
+    if np.dtype(d.types[x].dtype).kind == "c":
         return None
     if d.chance(0.2) and len(d.shape(x)) == 2:
         return f"jnp.{d.one('tril', 'triu')}({x}, {d.number(-2, 2)})"
@@ -333,8 +309,6 @@ def selected(d: Draw) -> str | None:
 
 def reduced(d: Draw) -> str | None:
     x = d.value(1)
-    if x is None:
-        return None
     kind, axes = np.dtype(d.types[x].dtype).kind, d.axes(x)
     keep = f", keepdims={d.chance(0.3)}"
     names = ["sum", "sum", "max", "min", "prod", "argmax", "argmin", "mean", "any", "all", "var"]
@@ -351,13 +325,11 @@ def reduced(d: Draw) -> str | None:
 def extreme(d: Draw) -> str | None:
     """Reductions of all of a value, most of all of large ones."""
     x = d.value(1, "fV")
-    return x and f"jnp.{d.one('max', 'min', 'sum', 'argmax', 'argmin')}({x})"
+    return f"jnp.{d.one('max', 'min', 'sum', 'argmax', 'argmin')}({x})"
 
 
 def product(d: Draw) -> str | None:
     x = d.value(1, "fVic")
-    if x is None:
-        return None
     pairs = [
         (y, i, j)
         for y, t in d.types.items()
@@ -378,8 +350,6 @@ def product(d: Draw) -> str | None:
 
 def cumulative(d: Draw) -> str | None:
     x = d.value(1, "fVi")
-    if x is None:
-        return None
     k = d.axis(x)
     name = d.one("cumsum", "cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp")
     if name == "cumlogsumexp" and np.dtype(d.types[x].dtype).kind == "i":
@@ -390,8 +360,6 @@ def cumulative(d: Draw) -> str | None:
 def function_of(d: Draw) -> str | None:
     x = d.value(0, "fV")
     names = "exp exp exp log tanh expm1 log1p sqrt sin cos sinh cosh floor sign square abs".split()
-    if x is None:
-        return None
     if d.chance(0.2):
         name = d.one(
             "weft.nn.sigmoid", "weft.nn.relu", "weft.nn.softplus", "lax.rsqrt", "lax.logistic"
@@ -402,8 +370,6 @@ def function_of(d: Draw) -> str | None:
 
 def arithmetic(d: Draw) -> str | None:
     x = d.value(0, "fViu")
-    if x is None:
-        return None
     y, sign = d.partner(x), d.one("+", "-", "*", "*", "/")
     if np.dtype(d.types[x].dtype).kind in "iu" and sign == "/":
         sign = "+"
@@ -416,15 +382,13 @@ def arithmetic(d: Draw) -> str | None:
 
 def compared(d: Draw) -> str | None:
     x = d.value(0, "fViub")
-    if x and np.dtype(d.types[x].dtype).kind in "fV" and d.chance(0.3):
+    if np.dtype(d.types[x].dtype).kind in "fV" and d.chance(0.3):
         return f"jnp.{d.one('isnan', 'isfinite', 'signbit')}({x})"
-    return x and f"{x} {d.one('==', '!=', '<', '<=', '>', '>=')} {d.partner(x)}"
+    return f"{x} {d.one('==', '!=', '<', '<=', '>', '>=')} {d.partner(x)}"
 
 
 def normalized(d: Draw) -> str | None:
     x = d.value(1, "fV")
-    if x is None:
-        return None
     k = d.axis(x)
     return d.one(
         f"weft.nn.softmax({x}, axis={k})",
@@ -439,8 +403,6 @@ def normalized(d: Draw) -> str | None:
 
 def converted(d: Draw) -> str | None:
     x = d.value(0, "fViub")
-    if x is None:
-        return None
     kind = np.dtype(d.types[x].dtype).kind
     wanted = ["float32", "bfloat16", "float16", "int32", "bool", "int8"]
     return f"{x}.astype({d.one(*wanted, *(['float32'] * 3 if kind != 'f' else []))!r})"
@@ -449,7 +411,7 @@ def converted(d: Draw) -> str | None:
 def with_nan(d: Draw) -> str | None:
     """Special values that the compiler can see."""
     x = d.value(0, "fV")
-    return x and d.one(
+    return d.one(
         f"{x} * jnp.nan", f"({x} / 0.0) * 0.0", f"{x} + jnp.inf", f"jnp.full_like({x}, jnp.nan)",
         f"jnp.zeros_like({x})", f"jnp.zeros_like({x}).at[0].set(jnp.nan)", f"-({x} * 0.0)",
         f"jnp.where({x} > 0, {x}, jnp.nan)",
@@ -458,8 +420,6 @@ def with_nan(d: Draw) -> str | None:
 
 def mapped(d: Draw) -> str | None:
     x = d.value(1, "fV")
-    if x is None:
-        return None
     return d.one(
         f"weft.vmap(lambda r: jnp.sum(r) * r)({x})",
         f"weft.vmap(lambda r: r - jnp.max(r))({x})",
@@ -470,7 +430,7 @@ def mapped(d: Draw) -> str | None:
 
 def looped(d: Draw) -> str | None:
     x = d.value(1, "fV")
-    if x is None or d.shape(x)[0] > 16:
+    if d.shape(x)[0] > 16:
         return None
     n = d.shape(x)[0]
     return d.one(
@@ -497,12 +457,12 @@ def varied(d: Draw) -> str | None:
 
 def sorted_(d: Draw) -> str | None:
     x = d.value(1, "fVi")
-    return x and f"jnp.{d.one('sort', 'argsort')}({x}, axis={d.axis(x)})"
+    return f"jnp.{d.one('sort', 'argsort')}({x}, axis={d.axis(x)})"
 
 
 def of_complex(d: Draw) -> str | None:
     x = d.value(0, "c")
-    return x and d.one(
+    return d.one(
         f"{x} * {d.partner(x)}",
         f"{x} + {d.partner(x)}",
         f"jnp.abs({x})",
@@ -516,8 +476,6 @@ def of_complex(d: Draw) -> str | None:
 def communicated(d: Draw) -> str | None:
     """Collectives, in programs of blocks."""
     x = d.value(1, "fVi")
-    if x is None:
-        return None
     k = d.number(1, DEVICES - 1)
     ring = f"[(j, (j + {k}) % {DEVICES}) for j in range({DEVICES})]"
     return d.one(

@@ -6,6 +6,7 @@ from their descriptions. A seed says all of a program.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import numpy as np
 import weft
 import weft.numpy as jnp
 from compiler_inputs import DEVICES, Input
-from compiler_lines import IN_BLOCKS, LINES, MOST_ELEMENTS, Draw
+from compiler_lines import IN_BLOCKS, LINES, MOST_ELEMENTS, Draw, NoValue
 from weft import lax
 from weft.sharding import NamedSharding
 from weft.sharding import PartitionSpec as P
@@ -144,9 +145,10 @@ def draw(seed: int) -> Program:
         for _ in range(4 * wanted):
             if len(d.lines) < wanted:
                 (line,) = d.rng.choices(list(table), list(table.values()))
-                expression = line(d)
-                if expression is not None:
-                    d.add_line(expression, types)
+                with contextlib.suppress(NoValue):
+                    expression = line(d)
+                    if expression is not None:
+                        d.add_line(expression, types)
     return finished(d, mode)
 
 

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
-
 import weft
 import weft.numpy as jnp
+from closeness import close_trees as close
 from weft import tree
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Jaxpr, eval_jaxpr, jaxprs_in
 from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.partial_eval import partial_eval_jaxpr
-
-
-def close(got, wanted, rtol=1e-5, atol=1e-6):
-    """Compares two trees of arrays, in structure and in values."""
-    assert tree.structure(got) == tree.structure(wanted)
-    for a, b in zip(tree.leaves(got), tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=atol)
 
 
 def unrolled_scan(f, init, xs=None, length=None, reverse=False, unroll=1):

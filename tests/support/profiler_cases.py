@@ -77,8 +77,7 @@ def test_a_second_profile_at_once_is_refused(tmp_path):
     with profiler.trace(tmp_path / "a"):
         with pytest.raises(ProfilerError) as caught:
             profiler.start_trace(tmp_path / "b")
-        assert caught.value.fix.kind == "stop_trace"
-        assert isinstance(caught.value, RuntimeError)
+        assert caught.value.fix.kind == "stop_trace" and isinstance(caught.value, RuntimeError)
         with profiler.TraceAnnotation("still on"):
             pass
     assert "still on" in events(tmp_path / "a")
@@ -117,8 +116,7 @@ def test_what_is_no_name_is_refused(name, error):
 
 def test_a_named_function_keeps_its_result_and_name():
     named = profiler.annotate_function(max, name="largest", kind="builtin")
-    assert named(3, 4) == 4
-    assert named.__name__ == "max"
+    assert named(3, 4) == 4 and named.__name__ == "max"
 
 
 def test_a_server_is_started_once():

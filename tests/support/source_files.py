@@ -11,6 +11,9 @@ import functools
 import os
 import pathlib
 import subprocess
+from collections.abc import Iterable
+
+import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "weft"
@@ -64,3 +67,11 @@ def module_name(path: pathlib.Path) -> str:
     """`weft/core/trace.py` is `weft.core.trace`; a package's `__init__.py` is the package."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def report(problems: Iterable[str]) -> None:
+    """Fails the test with what was found, one problem a line."""
+    __tracebackhide__ = True
+    found = [*problems]
+    if found:
+        pytest.fail("\n".join(found), pytrace=False)

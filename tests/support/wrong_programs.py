@@ -32,19 +32,11 @@ class Case:
 
 
 class Table(dict[str, Case]):
-    """Cases by name; calling it adds one."""
+    """Cases by name: `case(name, error, *phrases)(wrong=..., fixed=..., value=...)` adds one."""
 
-    def __call__(
-        self,
-        name: str,
-        error: type[WeftError],
-        *phrases: str,
-        wrong: Callable[[], Any],
-        fixed: Callable[[Any], Any],
-        value: Any,
-    ) -> None:
+    def __call__(self, name: str, error: type[WeftError], *phrases: str) -> Callable[..., None]:
         assert name not in self
-        self[name] = Case(error, phrases, wrong, fixed, value)
+        return lambda **programs: self.update({name: Case(error, phrases, **programs)})
 
 
 def marked(location: str | None, mark: str) -> bool:

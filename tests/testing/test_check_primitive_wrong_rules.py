@@ -3,6 +3,7 @@ nothing in primitives that are unusual and right."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -29,8 +30,14 @@ def inexact(*types):
 
 
 def product(**rules):
-    """x * y elementwise, of floating-point and complex numbers; `rules` replace right ones."""
+    """x * y elementwise, of floating-point and complex numbers.
+
+    `rules` replace right ones; those of derivatives and maps get the primitive and the right rule.
+    """
     p = Primitive("product")
+
+    def chosen(name, right):
+        return functools.partial(rules[name], p, right) if name in rules else right
 
     def jvp(primals, tangents):
         (x, y), (dx, dy) = primals, map(ad.instantiate, tangents)
@@ -42,12 +49,10 @@ def product(**rules):
 
     p.def_abstract_eval(rules.get("type", inexact))
     mlir.register_lowering(p, rules.get("lower", lambda context, x, y: mlir.hlo.multiply(x, y)))
-    change = rules.get("jvp", lambda p, rule: rule)
-    ad.register_jvp(p, change(p, jvp))
-    change = rules.get("vmap", lambda p, rule: rule)
-    batching.register_vmap(p, change(p, vmap))
+    ad.register_jvp(p, chosen("jvp", jvp))
+    batching.register_vmap(p, chosen("vmap", vmap))
     if "linearize" in rules:
-        ad.register_linearize(p, rules["linearize"](p, jvp))
+        ad.register_linearize(p, chosen("linearize", jvp))
     return p
 
 
@@ -73,62 +78,46 @@ rounded = define_primitive("rounded", body=lambda x, y: wnp.floor(x * 5) + y)
 # ---- derivatives that are wrong in some dtype --------------------------------------------------
 
 
-def jvp_of_real_numbers(p, rule):
-    def jvp(primals, tangents):
-        out, t = rule(primals, tangents)
-        return out, wnp.conj(t) if dtype_of(t).kind == "c" else t
-
-    return jvp
+def jvp_of_real_numbers(p, rule, primals, tangents):
+    out, t = rule(primals, tangents)
+    return out, wnp.conj(t) if dtype_of(t).kind == "c" else t
 
 
-def jvp_wrong_in_half_precision(p, rule):
-    def jvp(primals, tangents):
-        out, t = rule(primals, tangents)
-        return out, t * 2 if dtype_of(t).itemsize == 2 else t
-
-    return jvp
+def jvp_wrong_in_half_precision(p, rule, primals, tangents):
+    out, t = rule(primals, tangents)
+    return out, t * 2 if dtype_of(t).itemsize == 2 else t
 
 
-def jvp_of_float32_tangents(p, rule):
-    def jvp(primals, tangents):
-        (x, y), (dx, dy) = primals, map(ad.instantiate, tangents)
-        t = dx * y + x * dy
-        return p.bind(x, y), wnp.astype(t, np.float32) if dtype_of(t).itemsize == 2 else t
-
-    return jvp
+def jvp_of_float32_tangents(p, rule, primals, tangents):
+    (x, y), (dx, dy) = primals, map(ad.instantiate, tangents)
+    t = dx * y + x * dy
+    return p.bind(x, y), wnp.astype(t, np.float32) if dtype_of(t).itemsize == 2 else t
 
 
-def jvp_wrong_for_two_symbolic_zeros(p, rule):
+def jvp_wrong_for_two_symbolic_zeros(p, rule, primals, tangents):
     """Right for all operands and for each alone, wrong for the first two of three."""
-
-    def jvp(primals, tangents):
-        zeros = [type(t) is ad.Zero for t in tangents]
-        (x, y, z), (dx, dy, dz) = primals, map(ad.instantiate, tangents)
-        t = dx * y * z + x * dy * z + x * y * dz
-        return p(x, y, z), t * 2 if zeros == [False, False, True] else t
-
-    return jvp
+    zeros = [type(t) is ad.Zero for t in tangents]
+    (x, y, z), (dx, dy, dz) = primals, map(ad.instantiate, tangents)
+    t = dx * y * z + x * dy * z + x * y * dz
+    return p(x, y, z), t * 2 if zeros == [False, False, True] else t
 
 
-def jvp_through_a_wrong_helper(p, rule):
+def through_a_wrong_helper():
     """The first derivative is right; the helper's own derivative is not."""
     helper = define_primitive(
         "helper", body=wnp.cos, jvp=lambda primals, tangents: (helper(*primals), tangents[0])
     )
-    p = define_primitive(
+    outer = define_primitive(
         "outer",
         body=wnp.sin,
-        jvp=lambda primals, tangents: (p(*primals), tangents[0] * helper(*primals)),
+        jvp=lambda primals, tangents: (outer(*primals), tangents[0] * helper(*primals)),
     )
-    return p
+    return outer
 
 
-def linearize_of_the_second_operand_only(p, rule):
-    def linearize(primals, tangents):
-        out, _ = rule(primals, tangents)
-        return out, ad.instantiate(tangents[1]) * primals[0]
-
-    return linearize
+def linearize_of_the_second_operand_only(p, rule, primals, tangents):
+    out, _ = rule(primals, tangents)
+    return out, ad.instantiate(tangents[1]) * primals[0]
 
 
 # ---- vmap rules that are wrong for some axes ---------------------------------------------------
@@ -137,32 +126,22 @@ def linearize_of_the_second_operand_only(p, rule):
 def vmap_wrong_for(condition):
     """Elements in reverse where the condition holds of the axis and the dims."""
 
-    def change(p, rule):
-        def vmap(axis, args, dims):
-            out, dim = rule(axis, args, dims)
-            return (wnp.flip(out) if condition(axis, dims) else out), dim
-
-        return vmap
-
-    return change
-
-
-def vmap_wrong_for_one_element(p, rule):
-    def vmap(axis, args, dims):
+    def vmap(p, rule, axis, args, dims):
         out, dim = rule(axis, args, dims)
-        return (out + 1 if axis.size == 1 else out), dim
+        return (wnp.flip(out) if condition(axis, dims) else out), dim
 
     return vmap
 
 
-def vmap_of_the_first_element(p, rule):
+def vmap_wrong_for_one_element(p, rule, axis, args, dims):
+    out, dim = rule(axis, args, dims)
+    return (out + 1 if axis.size == 1 else out), dim
+
+
+def vmap_of_the_first_element(p, rule, axis, args, dims):
     """Takes the second operand of the first element for all."""
-
-    def vmap(axis, args, dims):
-        args = [batching.move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
-        return p.bind(args[0], wnp.broadcast_to(args[1][:1], args[1].shape)), 0
-
-    return vmap
+    args = [batching.move_dim(x, d, 0, axis.size) for x, d in zip(args, dims, strict=True)]
+    return p.bind(args[0], wnp.broadcast_to(args[1][:1], args[1].shape)), 0
 
 
 # ---- lowerings and types -----------------------------------------------------------------------
@@ -187,19 +166,19 @@ def type_that_never_varies(x, y):
     return inexact(x, y).update(varying=frozenset())
 
 
-def scaled(lower):
-    """x times a parameter, as its body and expected results say; the lowering may forget it."""
-    return define_primitive("scaled", body=lambda x, *, by: x * by, lower=lower)
+def double(context, x, *, by):
+    return mlir.hlo.add(x, x)
 
 
 def forgets_the_parameter():
-    return scaled(lambda context, x, *, by: mlir.hlo.add(x, x))
+    """x times a parameter, as its body says."""
+    return define_primitive("scaled", body=lambda x, *, by: x * by, lower=double)
 
 
 def without_a_body():
     p = Primitive("tripled")
     p.def_abstract_eval(lambda x, *, by: inexact(x))
-    mlir.register_lowering(p, lambda context, x, *, by: mlir.hlo.add(x, x))
+    mlir.register_lowering(p, double)
     return p
 
 
@@ -252,12 +231,12 @@ WRONG = {
         lambda: define_primitive(
             "three",
             body=lambda x, y, z: x * y * z,
-            jvp=jvp_wrong_for_two_symbolic_zeros(three, None),
+            jvp=functools.partial(jvp_wrong_for_two_symbolic_zeros, three, None),
         ),
         [(X, X + 0.3, X - 0.2)],
         "jvp",
     ),
-    "a second derivative": (lambda: jvp_through_a_wrong_helper(None, None), [(X,)], "jvp"),
+    "a second derivative": (through_a_wrong_helper, [(X,)], "jvp"),
     "a linearize rule unlike the jvp": (
         lambda: product(linearize=linearize_of_the_second_operand_only),
         TWO,
@@ -343,10 +322,10 @@ def only(*names):
     return type_rule
 
 
-def sine(*names):
+def sine(type_rule):
     p = define_primitive(
         "narrow_sine",
-        type_rule=only(*names),
+        type_rule=type_rule,
         lower=lambda context, x: mlir.hlo.sine(x),
         jvp=lambda primals, ts: (p(*primals), ad.instantiate(ts[0]) * wnp.cos(primals[0])),
     )
@@ -362,19 +341,11 @@ def sum_and_place():
     )
 
 
-def scalars_only():
-    def type_rule(x):
-        if x.shape:
-            raise WeftTypeError("an operand without dimensions")
-        return inexact(x)
-
-    p = define_primitive(
-        "scalar_sine",
-        type_rule=type_rule,
-        lower=lambda context, x: mlir.hlo.sine(x),
-        jvp=lambda primals, ts: (p(*primals), ad.instantiate(ts[0]) * wnp.cos(primals[0])),
-    )
-    return p
+def scalar(x):
+    """A type rule of numbers."""
+    if x.shape:
+        raise WeftTypeError("an operand without dimensions")
+    return inexact(x)
 
 
 RIGHT = {
@@ -399,15 +370,15 @@ RIGHT = {
         lambda: define_primitive("seeded", body=lambda n: random.wrap_key_data(wnp.stack([n, n]))),
         [(np.uint32(3),)],
     ),
-    "scalars only": (scalars_only, [(0.4,)]),
+    "scalars only": (lambda: sine(scalar), [(0.4,)]),
     "arrays without elements": (
         lambda: define_primitive("none", body=lambda x: x * wnp.sin(x)),
         [(np.zeros((0, 2)),)],
     ),
-    "half precision only": (lambda: sine("float16"), [(X.astype(np.float16),)]),
-    "bfloat16 only": (lambda: sine("bfloat16"), [(wnp.asarray(X, wnp.bfloat16),)]),
-    "single precision only": (lambda: sine("float32"), [(X.astype(np.float32),)]),
-    "complex numbers only": (lambda: sine("complex64"), [(X * (1 + 0.5j),)]),
+    "half precision only": (lambda: sine(only("float16")), [(X.astype(np.float16),)]),
+    "bfloat16 only": (lambda: sine(only("bfloat16")), [(wnp.asarray(X, wnp.bfloat16),)]),
+    "single precision only": (lambda: sine(only("float32")), [(X.astype(np.float32),)]),
+    "complex numbers only": (lambda: sine(only("complex64")), [(X * (1 + 0.5j),)]),
     "the real part": (lambda: define_primitive("part", body=wnp.real), [(X * (1 + 0.5j),)]),
     "constant results": (lambda: define_primitive("five", body=lambda x: np.float32(5)), [(X,)]),
     "effects": (sends, [(X,)]),

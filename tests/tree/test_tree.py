@@ -29,13 +29,11 @@ pytestmark = pytest.mark.fast
 def test_round_trip(value):
     leaves, treedef = tree.flatten(value)
     again = tree.unflatten(treedef, leaves)
-    assert type(again) is type(value)
-    assert again == value
+    assert type(again) is type(value) and again == value
     assert treedef.num_leaves == len(leaves)
     assert tree.structure(value) == treedef
     assert hash(tree.structure(again)) == hash(treedef)
-    assert tree.leaves(value) == leaves
-    assert tree.all_leaves(leaves)
+    assert tree.leaves(value) == leaves and tree.all_leaves(leaves)
 
 
 @hypothesis.given(trees)
@@ -198,11 +196,8 @@ def test_methods_that_are_missing():
 
 
 def test_is_node():
-    assert tree.is_node(list)
-    assert tree.is_node(Point)
-    assert tree.is_node(Layer)
-    assert not tree.is_node(int)
-    assert not tree.is_node(np.ndarray)
+    assert tree.is_node(list) and tree.is_node(Point) and tree.is_node(Layer)
+    assert not tree.is_node(int) and not tree.is_node(np.ndarray)
 
 
 def test_a_dataclass_with_lists_of_fields():
@@ -289,8 +284,7 @@ def power(x, y, *, scale=1):
 def test_partial_has_its_arguments_as_leaves():
     f = tree.Partial(power, 2, scale=10)
     assert f(3) == 80
-    assert tree.leaves(f) == [2, 10]
-    assert tree.map(lambda x: x + 1, f)(2) == 99
+    assert tree.leaves(f) == [2, 10] and tree.map(lambda x: x + 1, f)(2) == 99
     paths = [tree.keystr(path) for path, _ in tree.leaves_with_path(f)]
     assert paths == [".args[0]", ".keywords['scale']"]
     assert tree.structure(f) == tree.structure(tree.Partial(power, 3, scale=4))
@@ -405,21 +399,17 @@ def test_keystr():
     path = pair[0]
     assert tree.keystr(path) == "['w'][0][<flat index 0>].y"
     assert tree.keystr(path, simple=True, separator="/") == "w/0/0/y"
-    assert tree.keystr(path, simple=True) == "w00y"
-    assert tree.keystr(()) == ""
+    assert tree.keystr(path, simple=True) == "w00y" and tree.keystr(()) == ""
     assert tree.keystr(("own key",), simple=True) == "own key"
 
 
 def test_keys_are_values():
-    assert tree.DictKey("a") == tree.DictKey("a")
-    assert tree.SequenceKey(0) != tree.SequenceKey(1)
+    assert tree.DictKey("a") == tree.DictKey("a") and tree.SequenceKey(0) != tree.SequenceKey(1)
     assert len({tree.GetAttrKey("x"), tree.GetAttrKey("x")}) == 1
 
 
 def test_all_and_reduce():
-    assert tree.all({"a": True, "b": [1]})
-    assert not tree.all([True, (0,)])
-    assert tree.all(None)
+    assert tree.all({"a": True, "b": [1]}) and not tree.all([True, (0,)]) and tree.all(None)
     assert not tree.all([[], 1], is_leaf=lambda x: x == [])
     assert tree.reduce(lambda x, y: x + y, {"a": "1", "b": ["2", "3"]}) == "123"
     assert tree.reduce(lambda x, y: x + y, [1, 2], 10) == 13
@@ -492,8 +482,7 @@ def test_transpose_of_the_wrong_tree():
 
 
 def test_all_leaves():
-    assert tree.all_leaves([1, "a", np.zeros(2)])
-    assert not tree.all_leaves([1, (2,)])
+    assert tree.all_leaves([1, "a", np.zeros(2)]) and not tree.all_leaves([1, (2,)])
     assert tree.all_leaves([1, (2,)], is_leaf=lambda x: isinstance(x, tuple))
     assert not tree.all_leaves([1, [2]], is_leaf=lambda x: isinstance(x, tuple))
 
@@ -502,10 +491,8 @@ def test_structures_of_structures():
     one, pair = tree.structure(0), tree.structure((0, 0))
     both = tree.treedef_tuple([one, pair])
     assert both == tree.structure((0, (0, 0)))
-    assert tree.treedef_children(both) == [one, pair]
-    assert tree.treedef_is_leaf(one)
-    assert not tree.treedef_is_leaf(tree.structure(None))
-    assert not tree.treedef_is_leaf(both)
+    assert tree.treedef_children(both) == [one, pair] and tree.treedef_is_leaf(one)
+    assert not tree.treedef_is_leaf(tree.structure(None)) and not tree.treedef_is_leaf(both)
 
 
 def test_one_level_of_a_namedtuple():
