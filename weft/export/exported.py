@@ -51,6 +51,8 @@ def has_tangent(type: ArrayType) -> bool:
 
 def _place(path: Any) -> str:
     """The name of a position in (args, kwargs) in messages."""
+    if not path:  # Only a crafted export has another structure here.
+        return "the arguments"
     if len(path) < 2:
         return ("the positional arguments", "the arguments by name")[path[0].idx]
     return argument_path(None, path)
