@@ -297,7 +297,13 @@ Precision = Annotated[
 ]
 Mask = Annotated[Any, Kind(_mask, "booleans: which elements count", ("text", [True]), static=False)]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
-# What is handed on to a function of the user's.
+# The operands of private functions: arrays, and numbers of their dtype. They are not taken twice: a
+# NumPy scalar of 64 bits would take the default width.
+_prepared_kind = dataclasses.replace(
+    operand_kind, take=lambda value, call: value, wrong=(), by_class=True
+)
+Prepared = Annotated[Any, _prepared_kind]
+# What is handed on to a function of the user's, and the static arguments of private functions.
 Passed = Annotated[Any, Kind(lambda value, call: value, "passed on as it is")]
 NoEffect = Annotated[Any, Kind(lambda value, call: None, "without effect", plain=NEVER)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]

@@ -16,9 +16,8 @@ from weft.arrays.array import Array
 from weft.control_flow.associative_scan import associative_scan
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.kinds.arguments import NEVER, Flag, NoSharding, Operand
-from weft.kinds.array_function import python_function
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.arguments import NEVER, Flag, NoSharding, Operand, Passed, Prepared
+from weft.kinds.array_function import private_function, python_function
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.joining import static_array
@@ -93,10 +92,10 @@ Mode = Annotated[Any, Kind(_mode, "a mode of scatters", ("text",), plain=NEVER)]
 # ---- parts ---------------------------------------------------------------------------------------
 
 
-@compiled
+@private_function
 def _segments(
-    data: Any, ids: Any, *, name: str, num_segments: int, flags: tuple[bool, bool], mode: Any,
-    bucket_size: int | None,
+    data: Prepared, ids: Prepared, *, name: Passed, num_segments: Passed, flags: Passed, mode:
+    Passed, bucket_size: Passed,
 ) -> Any:  # fmt: skip
     """The combined elements of each segment; `flags`: the ids are sorted, and no two are equal."""
     kind = _KINDS[name]

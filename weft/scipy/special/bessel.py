@@ -21,8 +21,9 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.kinds.arguments import Passed, Prepared
+from weft.kinds.array_function import private_function
 from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype, convert
-from weft.kinds.compiled_functions import compiled
 from weft.kinds.numbers import as_operand
 from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of
@@ -168,8 +169,10 @@ def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:
     return fori_loop(1, highest + 1, body, (zero, start))[1]
 
 
-@compiled
-def _harmonic(n: Any, m: Any, theta: Any, phi: Any, *, highest: int, dtype: Any) -> Any:
+@private_function
+def _harmonic(
+    n: Prepared, m: Prepared, theta: Prepared, phi: Prepared, *, highest: Passed, dtype: Passed
+) -> Any:
     working = computing_dtype(dtype)
     theta, phi = convert(theta, working), convert(phi, working)
     size = jnp.abs(m)
