@@ -451,6 +451,9 @@ class PrivateFunction(ArrayFunction):
         trace = _trace(None)
         if trace is not None and records(trace):
             return self.function(*args, **kwargs)
+        if trace is None and np.ndarray in map(type, args):
+            # A call of arrays may be known.
+            return self(*[as_array(x) if type(x) is np.ndarray else x for x in args], **kwargs)
         return self._called(trace, args, kwargs)
 
 
