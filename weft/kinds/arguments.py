@@ -13,7 +13,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_type, not_taken, refusal, refuse_sharding
+from weft.argument_errors import (
+    NOT_GIVEN,
+    integer_of,
+    invalid_type,
+    not_taken,
+    refusal,
+    refuse_sharding,
+)
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.checks import (
@@ -213,11 +220,12 @@ def _no_sharding(value: Any, call: Arguments) -> None:
     refuse_sharding(call.operation, value)
 
 
-def count_from(least: int) -> Kind:
-    """The kind of a static integer from `least` on."""
+def count_from(least: int, use: Any = NOT_GIVEN) -> Kind:
+    """The kind of a static integer from `least` on; errors for negative ones advise to pass
+    `use`."""
 
     def take(value: Any, call: Arguments) -> int:
-        return count_of(value, call.operation, call.name, least)
+        return count_of(value, call.operation, call.name, least, use)
 
     wrong = ("text", 0.5, least - 1, None)
     return Kind(take, f"an integer of {least} or more", wrong, max(least, 3), plain=NEVER)

@@ -90,6 +90,7 @@ class ArrayFunction(KnownCalls):
         self.program = program(self._apply, name=name) if program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
+        # Calls that were made once: one with ever new arguments is not worth learning.
         self.seen = BoundedCache()
         self._learnt = 0
         holds_programs(self)
