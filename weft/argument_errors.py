@@ -68,11 +68,15 @@ def described(value: Any) -> str:
 
 
 def negative_value(
-    operation: str, argument: str, value: Any, wanted: str = "an integer of 0 or more"
+    operation: str,
+    argument: str,
+    value: Any,
+    wanted: str = "an integer of 0 or more",
+    use: Any = NOT_GIVEN,
 ) -> WeftValueError:
     """The error for a number that may not be negative, and is."""
     message = f"{operation}: {argument} is not negative"
-    return invalid_value(message, operation, argument, value, wanted)
+    return invalid_value(message, operation, argument, value, wanted, use)
 
 
 def not_a_function(

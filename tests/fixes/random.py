@@ -117,7 +117,7 @@ FIXES = [
         error=WeftValueError,
     ),
     Fixed(
-        "choose with replacement: replace=True",
+        "draw with replacement: replace=True",
         wrong=lambda: random.choice(KEY, 2, (3,), replace=False),
         fixed=lambda fix: random.choice(KEY, 2, (3,), replace=True),
         value=has((3,), "int32"),

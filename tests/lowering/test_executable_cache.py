@@ -9,18 +9,19 @@ from weft import errors
 from weft.base.program_caches import BoundedCache
 from weft.core.types import type_of
 from weft.interpreters.staging import trace_to_jaxpr
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.arguments import Passed, Prepared
+from weft.kinds.array_function import private_function
 from weft.lowering.executable_cache import ExecutableCache
 from weft.lowering.executables import compile_program, running
 
 
-@compiled
-def sum_and_product(x, y, *, times=1):
+@private_function
+def sum_and_product(x: Prepared, y: Prepared, *, times: Passed = 1):
     return (x + y) * times, x * y * times
 
 
-@compiled
-def quotient(x, y):
+@private_function
+def quotient(x: Prepared, y: Prepared):
     return jnp.sin(x) / y
 
 
@@ -113,7 +114,7 @@ def test_what_has_no_hash_is_not_remembered():
 def test_a_tracer_goes_the_whole_way():
     x = jnp.array([1.0, 2.0])
     total, product = sum_and_product(x, x)
-    assert len(sum_and_product.calls) >= 1
+    assert len(sum_and_product.program.calls) >= 1
     jitted = weft.jit(lambda a: sum_and_product(a, x, times=3))(x)
     np.testing.assert_allclose(jitted[0], 3 * total)
     np.testing.assert_allclose(weft.jvp(quotient, (x, x), (x, x))[0], quotient(x, x))

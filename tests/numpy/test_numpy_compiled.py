@@ -8,14 +8,16 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft.errors import DeletedArrayError, LeakedTracerError
-from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.arguments import Passed, Prepared
+from weft.kinds.array_function import private_function
+from weft.kinds.compiled_functions import is_eager
 from weft.ops.elementwise.arithmetic import add, exp, mul, sin
 
 CALLS: list[str] = []
 
 
-@compiled
-def wave(x, y, *, times):
+@private_function
+def wave(x: Prepared, y: Prepared, *, times: Passed):
     """An example: several primitives and a static argument."""
     CALLS.append("wave")
     for _ in range(times):
@@ -23,8 +25,8 @@ def wave(x, y, *, times):
     return x
 
 
-@compiled
-def pair(x, *, shift):
+@private_function
+def pair(x: Prepared, *, shift: Passed):
     """An example with two results."""
     return add(x, x.dtype.type(shift)), mul(x, x)
 

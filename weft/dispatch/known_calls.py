@@ -14,6 +14,7 @@ give equal programs. A call with anything else stays with Python.
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ Token = tuple[int, int, Any, Any, Any, int, int]
 MOST_FORMS = 8
 # How many containers may be nested in an argument of a pattern; as in weft/native/entry.c.
 MOST_LEVELS = 64
+# The hashes of objects that are equal to themselves alone.
+_OF_IDENTITY = (object.__hash__, enum.Enum.__hash__)
 _CONSTANTS = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 _settings = config.settings
@@ -240,7 +243,7 @@ def is_constant(value: Any) -> bool:
     cls: Any = type(value)
     if cls is tuple:
         return all(map(is_constant, value))
-    if cls.__eq__ is object.__eq__ and cls.__hash__ is object.__hash__:
+    if cls.__eq__ is object.__eq__ and cls.__hash__ in _OF_IDENTITY:
         return True
     return cls in _CONSTANTS or isinstance(value, (np.dtype, ConstantClass))
 

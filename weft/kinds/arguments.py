@@ -13,7 +13,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_type, not_taken, refusal, refuse_sharding
+from weft.argument_errors import (
+    NOT_GIVEN,
+    integer_of,
+    invalid_type,
+    not_taken,
+    refusal,
+    refuse_sharding,
+)
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.checks import (
@@ -213,11 +220,12 @@ def _no_sharding(value: Any, call: Arguments) -> None:
     refuse_sharding(call.operation, value)
 
 
-def count_from(least: int) -> Kind:
-    """The kind of a static integer from `least` on."""
+def count_from(least: int, use: Any = NOT_GIVEN) -> Kind:
+    """The kind of a static integer from `least` on; errors for negative ones advise to pass
+    `use`."""
 
     def take(value: Any, call: Arguments) -> int:
-        return count_of(value, call.operation, call.name, least)
+        return count_of(value, call.operation, call.name, least, use)
 
     wrong = ("text", 0.5, least - 1, None)
     return Kind(take, f"an integer of {least} or more", wrong, max(least, 3), plain=NEVER)
@@ -304,7 +312,13 @@ Mask = Annotated[
     Any, Kind(_mask, "booleans: which elements count", ("text", [True], _matrix), static=False)
 ]
 Number = Annotated[Any, Kind(take_number, "a number", ("text", [1]), static=False, fixed=True)]
-# What is handed on to a function of the user's.
+# The operands of private functions: arrays, and numbers of their dtype. They are not taken twice: a
+# NumPy scalar of 64 bits would take the default width.
+_prepared_kind = dataclasses.replace(
+    operand_kind, take=lambda value, call: value, wrong=(), by_class=True
+)
+Prepared = Annotated[Any, _prepared_kind]
+# What is handed on to a function of the user's, and the static arguments of private functions.
 Passed = Annotated[Any, Kind(lambda value, call: value, "passed on as it is")]
 NoEffect = Annotated[Any, Kind(lambda value, call: None, "without effect", plain=NEVER)]
 Out = Annotated[None, Kind(_out, "None: arrays do not change in place", (1,))]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import itertools
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -47,6 +47,7 @@ from weft.kinds.signatures import (
     operation_of,
     rest_name,
 )
+from weft.lowering.executables import Run
 from weft.native.optional import calls
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -88,6 +89,7 @@ class ArrayFunction(KnownCalls):
         self.program = program(self._apply, name=name) if program else None
         self.forms: dict[tuple[Any, ...], CallForm] = {}
         self.recordings = BoundedCache(_MOST_RECORDINGS)
+        # Calls that were made once: one with ever new arguments is not worth learning.
         self.seen = BoundedCache()
         self._learnt = 0
         holds_programs(self)
@@ -234,10 +236,25 @@ class ArrayFunction(KnownCalls):
         taken: dict[str, Any],
         known: bool,
     ) -> Any:
-        """A call outside of traces that record: one executable, or one equation. Operands that are
-        None, or numbers of the program, are left out. `known`: whether the call is remembered."""
+        """A call outside of traces that record: one executable, or one equation. `known`: whether
+        the call is remembered."""
+        operands, static = self._operands(taken, {*map(id, args), *map(id, kwargs.values())})
+        if _trace(None) is not None:
+            return program(*operands, **static)
+        # Executables are found by the signatures of arrays.
+        arrays = [x if isinstance(x, _ARRAYS) else as_array(x) for x in operands]
+        out = program(*arrays, **static)
+        if known and not _settings().looks_at_results:
+            self._learn(program, args, kwargs, operands, static)
+        return out
+
+    def _operands(
+        self, taken: dict[str, Any], passed: Collection[int]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """What the program gets: operands, and static values with the names of the operands. One
+        that is None is left out, and a number that is part of the program is none. passed: the
+        identities of the arguments."""
         rows: list[tuple[Any, int | None, tuple[Any, ...]]] = []
-        passed = {*map(id, args), *map(id, kwargs.values())}
         for name in self.operand_names:
             value = taken[name]
             if self._is_fixed(name, value):
@@ -250,16 +267,14 @@ class ArrayFunction(KnownCalls):
                 made = type(value) is Array and id(value) not in passed
                 at = 0 if made or type(value) in _NUMBERS else len(rows)
                 rows.insert(at, (name, None, (value,)))
-        operands = [x for _, _, values in rows for x in values]
-        static = {"names": tuple([(name, count) for name, count, _ in rows]), **taken}
-        if _trace(None) is not None:
-            return program(*operands, **static)
-        # Executables are found by the signatures of arrays.
-        arrays = [x if isinstance(x, _ARRAYS) else as_array(x) for x in operands]
-        out = program(*arrays, **static)
-        if known and not _settings().looks_at_results:
-            self._learn(program, args, kwargs, operands, static)
-        return out
+        names = tuple([(name, count) for name, count, _ in rows])
+        return [x for _, _, values in rows for x in values], {"names": names, **taken}
+
+    def run_of(self, *arrays: Array, **static: Any) -> Run:
+        """What a call of arrays by position and static values by name runs."""
+        operands, parts = self._operands(self._taken(arrays, static), {*map(id, arrays)})
+        assert self.program is not None
+        return self.program.prepared(operands, parts)
 
     def _apply(self, *operands: Any, names: tuple[Any, ...], **static: Any) -> Any:
         """The body, given its operands in order."""
@@ -382,7 +397,7 @@ class ArrayFunction(KnownCalls):
     ) -> CompiledCall | PythonRun:
         arrays = [as_array(x) for x in operands]
         body = program.body([x.type for x in arrays], static)
-        select = body.selection()
+        select = program.selection(body)
 
         def given(leaves: Sequence[Any]) -> list[Array]:
             numbers = zip([leaves[i] for i in kept], [types[i] for i in kept], strict=True)
@@ -423,6 +438,22 @@ class PythonFunction(ArrayFunction):
         return as_array(value) if isinstance(value, np.ndarray) else constant(value)
 
 
+class PrivateFunction(ArrayFunction):
+    """A part of public functions, which name its errors; made by `private_function`."""
+
+    def __init__(self, body: Callable[..., Any]) -> None:
+        super().__init__(body, CompiledFunction)
+
+    def _unknown_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        trace = _trace(None)
+        if trace is not None and records(trace):
+            return self.function(*args, **kwargs)
+        if trace is None and np.ndarray in map(type, args):
+            # A call of arrays may be known.
+            return self(*[as_array(x) if type(x) is np.ndarray else x for x in args], **kwargs)
+        return self._called(trace, args, kwargs)
+
+
 def _place_of(
     name: str, value: Any, leaves: Sequence[tuple[str | None, Any]], kept: Sequence[int]
 ) -> int | None:
@@ -436,6 +467,12 @@ def _place_of(
 def array_function(body: F) -> F:
     """Makes a public function of arrays from a body whose parameters are annotated with kinds."""
     return ArrayFunction(body)  # type: ignore[return-value]
+
+
+def private_function(body: Callable[..., Any]) -> ArrayFunction:
+    """Makes a part of public functions one executable. Its parameters are `Prepared` and `Passed`,
+    and no result is an operand."""
+    return PrivateFunction(body)
 
 
 def python_function(body: F) -> F:

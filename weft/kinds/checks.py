@@ -15,6 +15,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.argument_errors import (
+    NOT_GIVEN,
     close_name,
     integer_of,
     integers_of,
@@ -165,12 +166,13 @@ def length_of(value: Any, operation: str, argument: str) -> int:
     return count_of(value, operation, argument, 0)
 
 
-def count_of(value: Any, operation: str, argument: str, least: int) -> int:
-    """A static integer from `least` on. Raises WeftTypeError and WeftValueError."""
+def count_of(value: Any, operation: str, argument: str, least: int, use: Any = NOT_GIVEN) -> int:
+    """A static integer from `least` on. Raises WeftTypeError and WeftValueError, which for a
+    negative one advises to pass `use`."""
     count = integer_of(value, operation, argument)
     if count < least:
         if count < 0:
-            raise negative_value(operation, argument, count)
+            raise negative_value(operation, argument, count, use=use)
         raise wrong_value(operation, f"{argument}={count}", f"{argument}={least} or more")
     return count
 

@@ -1,7 +1,7 @@
-"""Functions of several primitives that, called eagerly, run as one executable.
+"""The programs of functions of arrays: several primitives that, called eagerly, are one executable.
 
-A function of the numpy layer is Python over primitives. Called while nothing is traced it would run
-one small executable per primitive; `compiled` traces it once per operand types and static arguments
+A function of arrays is Python over primitives. Called while nothing is traced it would run one
+small executable per primitive; its program traces it once per operand types and static arguments
 and runs the whole as one. While a jaxpr is being recorded the function is simply called, so that
 its primitives stand in the jaxpr; under an eager transformation it becomes one `jit` equation,
 whose derived jaxprs are cached with it.
@@ -62,15 +62,6 @@ class Body(NamedTuple):
         """The function's result, made of the outputs of the jaxpr."""
         return self.form(outs) if self.form else outs[0]
 
-    def selection(self) -> Callable[[Sequence[Any]], Any] | None:
-        """If nothing is computed, a function that picks the results from the operands without
-        copies; None otherwise."""
-        numbers: dict[Any, int] = {x: i for i, x in enumerate(self.jaxpr.inputs)}
-        places = [numbers.get(x, -1) for x in self.jaxpr.outputs]
-        if self.jaxpr.eqns or -1 in places:
-            return None
-        return lambda operands: self.result([operands[i] for i in places])
-
 
 def _exact(static: dict[str, Any]) -> tuple[Any, ...]:
     return (*static, *map(exact_key, static.values()))
@@ -87,7 +78,7 @@ def _watched(run: Run, name: str, jaxpr: Jaxpr) -> Run:
 
 
 class CompiledFunction:
-    """A function of arrays (positional) and hashable parameters (keywords); made by `compiled`.
+    """A function of arrays (positional) and hashable parameters (keywords), for `ArrayFunction`.
 
     It returns one array or a tuple of arrays. A caller passes each parameter in one class, flags as
     flags; numbers that may be of several classes are operands. Equal parameters of one class are
@@ -121,12 +112,6 @@ class CompiledFunction:
             found = self.calls.run(parts, arrays)
             return self.first_time(arrays, static) if found is None else found
         return self.under_trace(arrays, static)
-
-    def again(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
-        """The result from the cached executable; None on a miss and under a transformation. A
-        caller that checks only types and parameters may skip the checks, which the call that filled
-        the cache passed."""
-        return None if _trace(None) is not None else self.calls.run(self.key(static), arrays)
 
     def key(self, static: dict[str, Any]) -> tuple[Any, ...]:
         """The part of keys for the parameters."""
@@ -176,6 +161,15 @@ class CompiledFunction:
             found = self.bodies[key] = Body(inline_consts(jaxpr, consts), form[0])
         return found
 
+    def selection(self, body: Body) -> Callable[[Sequence[Any]], Any] | None:
+        """If nothing is computed and an operand need not be copied, a function of the operands that
+        returns those that are the result; None otherwise."""
+        numbers: dict[Any, int] = {x: i for i, x in enumerate(body.jaxpr.inputs)}
+        places = [numbers.get(x, -1) for x in body.jaxpr.outputs]
+        if self.copies or body.jaxpr.eqns or -1 in places:
+            return None
+        return lambda operands: body.result([operands[i] for i in places])
+
     def program(self, arrays: Sequence[Array], static: dict[str, Any]) -> Program:
         """The executable for operands of these types and shardings."""
         jaxpr = self.body([x.type for x in arrays], static).jaxpr
@@ -187,7 +181,7 @@ class CompiledFunction:
         found = self.calls.find(parts, arrays)
         if found is None:
             body = self.body([x.type for x in arrays], static)
-            select = None if self.copies else body.selection()
+            select = self.selection(body)
             if select is not None:
                 return self.calls.remember(parts, arrays, lambda buffers, given: select(given))
             run = running(self.program(arrays, static), body.form)
@@ -213,7 +207,7 @@ class CompiledFunction:
             current_variable.reset(token)
         if type(watched) is WatchedTrace:
             body = self.body([x.type for x in values], static)
-            if self.copies or body.selection() is None:
+            if self.selection(body) is None:
                 rounded = rounded_inputs(body.jaxpr).inputs
                 watched.note(None if rounded else self.program(values, static), values, out)
         return out
@@ -230,8 +224,3 @@ class OneEquation(CompiledFunction):
         if isinstance(_trace(None), EvalTrace):
             return self.first_time(arrays, static)
         return self.bound(self.body([type_of(x) for x in arrays], static), arrays)
-
-
-def compiled(function: Callable[..., Any]) -> CompiledFunction:
-    """Makes a function of arrays and static keywords run as one executable when called eagerly."""
-    return CompiledFunction(function)

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from weft import config, tree
 from weft.arrays.array import Array
-from weft.base.program_caches import BoundedCache
 from weft.base.source import warnings_so_far
 from weft.core.trace import using_trace
 from weft.dispatch.executable_calls import CompiledCall
@@ -26,8 +25,6 @@ from weft.kinds.watched_trace import WatchedTrace
 
 F = TypeVar("F", bound=Callable[..., Any])
 _settings = config.settings
-# Calls that were made once. One with ever new arguments is not worth watching.
-_MOST_CALLS = 4096
 
 
 class PrimitiveFunction(ArrayFunction):
@@ -35,14 +32,13 @@ class PrimitiveFunction(ArrayFunction):
 
     def __init__(self, body: Callable[..., Any]) -> None:
         super().__init__(body, program=None)
-        self.made = BoundedCache(_MOST_CALLS)
 
     def _called(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if trace is None and not _settings().looks_at_results:
             key = call_key(args, kwargs)
-            if key in self.made:
+            if key in self.seen:
                 return self._watched(args, kwargs)
-            self.made[key] = True
+            self.seen[key] = True
         return self._run(self._taken(args, kwargs))
 
     def _watched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,11 +56,6 @@ class PrimitiveFunction(ArrayFunction):
             fixed = [place for place, value in passed if type(value) is not Array]
             self._remember(args, kwargs, fixed, leaves, call)
         return out
-
-    def forget_programs(self) -> None:
-        """Drops all calls."""
-        super().forget_programs()
-        self.made.clear()
 
 
 def _call(

@@ -19,6 +19,8 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
+from weft.kinds.arguments import Passed, Prepared
+from weft.kinds.array_function import private_function
 from weft.kinds.checks import (
     broadcasted,
     check_arrays,
@@ -27,7 +29,7 @@ from weft.kinds.checks import (
     convert,
     promoted,
 )
-from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import is_eager
 from weft.kinds.numbers import canonical_type, number_for, promote_operands
 from weft.numpy.creation import array as array_from
 from weft.numpy.elementwise import power
@@ -157,10 +159,11 @@ def scatter_by(
     )
 
 
-@compiled
+@private_function
 def update_by_plan(
-    x: Any, value: Any, *arrays: Any, plan: IndexPlan, operation: str, dtype: Any, **options: Any
-) -> Any:
+    x: Prepared, value: Prepared, *arrays: Prepared, plan: Passed, operation: Passed, dtype: Passed,
+    safe: Passed, mode: Passed, indices_are_sorted: Passed, unique_indices: Passed, wrap: Passed,
+) -> Any:  # fmt: skip
     """An update computed in `dtype`, as one executable; the result has the dtype of `x`."""
     aval = type_of(x)
     value = broadcasted(_converted(value, dtype), plan.shape, f".at[...].{operation}")
@@ -172,7 +175,18 @@ def update_by_plan(
         block = reshape(value, plan.sliced_shape())
         return _converted(_combined(x, block, _starts(plan), operation), aval.dtype)
     else:
-        part = scatter_by(take_static(x, plan), plan, arrays, value, operation, **options)
+        part = scatter_by(
+            take_static(x, plan),
+            plan,
+            arrays,
+            value,
+            operation,
+            safe=safe,
+            mode=mode,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            wrap=wrap,
+        )
     return _converted(write_static(x, plan, part), aval.dtype)
 
 
@@ -183,10 +197,11 @@ def _converted(value: Any, dtype: Any) -> Any:
     return convert(value, dtype)
 
 
-@compiled
+@private_function
 def update_window(
-    x: Any, value: Any, *starts: Any, dims: Any, sizes: Any, shape: Any, operation: str, dtype: Any
-) -> Any:
+    x: Prepared, value: Prepared, *starts: Prepared, dims: Passed, sizes: Passed, shape: Passed,
+    operation: Passed, dtype: Passed,
+) -> Any:  # fmt: skip
     """Updates a window of static sizes, whose start may be an operand in some dimensions."""
     aval = type_of(x)
     begin: list[Any] = [np.int32(0)] * len(sizes)
@@ -355,8 +370,10 @@ def update(
     )
 
 
-@compiled
-def update_masked(x: Any, mask: Any, value: Any, *, operation: str, dtype: Any) -> Any:
+@private_function
+def update_masked(
+    x: Prepared, mask: Prepared, value: Prepared, *, operation: Passed, dtype: Passed
+) -> Any:
     """Updates where a mask of the leading dimensions is true, with one value for all."""
     aval = type_of(x)
     mask = broadcast_in_dim(mask, aval.shape, tuple(range(type_of(mask).ndim)))
@@ -590,20 +607,29 @@ def _fill(value: Any) -> Any:
     return np.asarray(value).item()
 
 
-@compiled
+@private_function
 def take_with(
-    x: Any, *arrays: Any, plan: IndexPlan, safe: bool, fill: tuple[type, Any], **options: Any
-) -> Any:
+    x: Prepared, *arrays: Prepared, plan: Passed, safe: Passed, fill: Passed, mode: Passed,
+    indices_are_sorted: Passed, unique_indices: Passed, wrap: Passed,
+) -> Any:  # fmt: skip
     """Reads with options, as one executable; `fill` is (class, fill value)."""
-    y = take_static(x, plan)
-    return gather_by(y, plan, arrays, safe=safe, fill_value=fill[1], **options)
+    return gather_by(
+        take_static(x, plan),
+        plan,
+        arrays,
+        safe=safe,
+        fill_value=fill[1],
+        mode=mode,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        wrap=wrap,
+    )
 
 
 def take(x: Any, encoded: Index, plan: IndexPlan, *, fill_value: Any, **options: Any) -> Any:
     """A read by a plan with the options of `.at[...].get`."""
     fill = (type(fill_value), fill_value)  # 1, 1.0 and True are equal
-    value = as_array(x) if is_eager() and not isinstance(x, Array) else x
-    return take_with(value, *encoded.arrays, plan=plan, safe=encoded.safe, fill=fill, **options)
+    return take_with(x, *encoded.arrays, plan=plan, safe=encoded.safe, fill=fill, **options)
 
 
 def convert_for(values: Any, array: Any) -> Any:

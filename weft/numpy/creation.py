@@ -31,9 +31,10 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )  # fmt: skip
-from weft.kinds.arguments import operand_kind, promoted_kind
+from weft.kinds.arguments import Prepared, operand_kind, promoted_kind
+from weft.kinds.array_function import private_function
 from weft.kinds.checks import broadcasted, check_arrays, check_fits, shape_of
-from weft.kinds.compiled_functions import compiled, is_eager
+from weft.kinds.compiled_functions import is_eager
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.ops.elementwise.convert import convert_element_type
@@ -344,8 +345,8 @@ def _from_object(value: Any, dtype: Any) -> Any:
     raise refusal(WeftArgumentError, message, "array", got, wanted)
 
 
-@compiled
-def _same_values(x: Any) -> Any:
+@private_function
+def _same_values(x: Prepared) -> Any:
     return x
 
 

@@ -10,17 +10,10 @@ from typing import Any
 
 from weft import dtypes
 from weft.core.types import type_of
+from weft.kinds.arguments import Prepared
 from weft.kinds.array_function import array_function
 from weft.numpy.elementwise import filled, together
-from weft.numpy.promotion import (
-    BinaryUfunc,
-    Prepared,
-    Unary,
-    UnaryUfunc,
-    binary_ufunc,
-    unary,
-    unary_ufunc,
-)
+from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
 from weft.ops.elementwise import distances, elementary, logarithms, powers, stable_sums

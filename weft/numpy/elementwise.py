@@ -11,11 +11,11 @@ from weft import dtypes
 from weft.argument_errors import refusal
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
+from weft.kinds.arguments import Prepared
 from weft.kinds.array_function import array_function
 from weft.numpy.promotion import (
     KEYS,
     BinaryUfunc,
-    Prepared,
     Unary,
     UnaryUfunc,
     binary_ufunc,

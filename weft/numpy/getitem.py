@@ -16,7 +16,8 @@ from weft.arrays.array import Array, put
 from weft.base.program_caches import BoundedCache
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, type_of
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.arguments import Passed, Prepared
+from weft.kinds.array_function import private_function
 from weft.lowering.executables import Run
 from weft.lowering.placement import joint_place
 from weft.numpy.indexing import IndexPlan, index_array, planned
@@ -29,8 +30,8 @@ _trace = current_variable.get
 _BOUNDS = frozenset({int, type(None)})
 
 
-@compiled
-def take_window(x: Any, *starts: Any, dims: Any, sizes: Any, shape: Any) -> Any:
+@private_function
+def take_window(x: Prepared, *starts: Prepared, dims: Passed, sizes: Passed, shape: Passed) -> Any:
     """A window of static sizes, whose start may be an operand in some dimensions."""
     begin: list[Any] = [np.int32(0)] * len(sizes)
     for dim, start in zip(dims, starts, strict=True):
@@ -38,8 +39,8 @@ def take_window(x: Any, *starts: Any, dims: Any, sizes: Any, shape: Any) -> Any:
     return reshape(dynamic_slice(x, begin, sizes, allow_negative_indices=False), shape)
 
 
-@compiled
-def take_by_plan(x: Any, *arrays: Any, plan: Any, safe: bool) -> Any:
+@private_function
+def take_by_plan(x: Prepared, *arrays: Prepared, plan: Passed, safe: Passed) -> Any:
     """Indexing by a plan, as one executable."""
     return index_array(x, plan, arrays, safe)
 
@@ -65,9 +66,10 @@ def _static_call(x: Array, plan: IndexPlan) -> tuple[Run, list[Any]]:
         # The start is an operand, so that a loop over windows compiles once.
         dims = tuple(d for d, size in enumerate(plan.sliced_shape()) if size != x.shape[d])
         starts = [start_array(plan.starts[d]) for d in dims]
-        static = {"dims": dims, "sizes": plan.sliced_shape(), "shape": plan.shape}
-        return take_window.prepared([x, *starts], static), [s._buffer for s in starts]
-    return take_by_plan.prepared([x], {"plan": plan, "safe": True}), []
+        sizes, shape = plan.sliced_shape(), plan.shape
+        run = take_window.run_of(x, *starts, dims=dims, sizes=sizes, shape=shape)
+        return run, [s._buffer for s in starts]
+    return take_by_plan.run_of(x, plan=plan, safe=True), []
 
 
 def getitem(x: Any, index: Any) -> Any:

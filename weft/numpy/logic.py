@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
+from weft.kinds.arguments import Prepared
 from weft.kinds.array_function import array_function
 from weft.numpy.elementwise import filled, together
-from weft.numpy.promotion import BinaryUfunc, Prepared, UnaryUfunc, binary_ufunc, unary_ufunc
+from weft.numpy.promotion import BinaryUfunc, UnaryUfunc, binary_ufunc, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, divisors
 from weft.ops.elementwise.convert import convert_element_type

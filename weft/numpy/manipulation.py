@@ -12,6 +12,8 @@ from typing import Annotated, Any, overload
 
 import numpy as np
 
+from weft import dtypes
+from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
@@ -464,6 +466,12 @@ def _shifts(value: Any, call: Arguments) -> tuple[Any, ...]:
     else:
         several = (value,) if type_of(value).ndim == 0 else (*value,)
     check_arrays(call.operation, *several, argument=call.name)
+    for x in several:
+        if type_of(x).dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
+            message = f"{call.operation}: {call.name} is an integer, or several"
+            raise invalid_type(
+                message, call.operation, call.name, x, "integers, such as int(shift)"
+            )
     whole = (int, np.integer, np.bool_, np.ndarray)
     shifts = [int(x) if isinstance(x, whole) else x for x in several]
     # Shifts that are equal but for whole turns are one program.
@@ -480,7 +488,7 @@ def _rolled_axes(value: Any, call: Arguments) -> tuple[int, ...]:
     return tuple([axis_of(axis, ndim, name) for axis in one_or_several(value)])
 
 
-_shift_kind = _required_kind(_shifts, "an integer or several, known or not", ("text",), 1)
+_shift_kind = _required_kind(_shifts, "an integer or several, known or not", ("text", 1.5), 1)
 Shifts = Annotated[Any, dataclasses.replace(_shift_kind, static=False, fixed=True, late=True)]
 RolledAxes = Annotated[Any, Kind(_rolled_axes, "an axis, or several, also again", (99, 0.5))]
 
@@ -490,13 +498,15 @@ def roll(a: Operand, shift: Shifts, axis: RolledAxes = None) -> Array:
     """The elements moved by `shift` along `axis`; those moved past the end enter at the start.
 
     shift: an integer or a sequence of them, one per axis (or one for all); it may be traced. axis:
-    None rolls the elements in row-major order. Raises ShapeError if the numbers do not fit.
+    None rolls the elements in row-major order. Raises ShapeError if the numbers do not fit, and
+    WeftTypeError for a shift that is no integer, which NumPy rounds.
 
     >>> jnp.roll(jnp.array([1, 2, 3]), 1)
     Array([3, 1, 2], dtype=int32)
     """
     if axis is None:
-        return shapes.reshape(_roll(shapes.reshape(a, (a.size,)), shift, (0,)), a.shape)
+        flat = _roll(shapes.reshape(a, (a.size,)), shift, (0,) * len(shift))
+        return shapes.reshape(flat, a.shape)
     if len(shift) != len(axis) and 1 not in (len(shift), len(axis)):
         message = f"got {len(shift)} shifts for {len(axis)} axes"
         raise ShapeError(message, got=f"{shift=!r}, {axis=!r}", wanted="one shift per axis")

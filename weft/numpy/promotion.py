@@ -9,7 +9,7 @@ primitive's own `bind`. A call is then one look-up and one call.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,10 +21,9 @@ from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, WeftTypeError
-from weft.kinds.arguments import NEVER
+from weft.kinds.arguments import Prepared
+from weft.kinds.array_function import private_function
 from weft.kinds.checks import check_arrays, check_ranks, inexact, no_common_shape
-from weft.kinds.compiled_functions import compiled
-from weft.kinds.kind import Kind
 from weft.kinds.numbers import NUMBERS, RANK, WIDE, canonical_type, is_number, number_of
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
@@ -42,12 +41,6 @@ _trace = current_variable.get
 _settings = config.settings
 _PYTHON = {"b": bool, "i": int, "u": int, "f": float, "V": float, "c": complex}
 CONTAINERS = frozenset({list, tuple, set, dict})
-# What plans give to functions of several primitives: arrays, and numbers of their dtype. No kind
-# touches these again: a NumPy scalar of 64 bits would take the default width.
-_prepared_kind = Kind(
-    lambda value, call: value, "an array or a number", static=False, plain=NEVER, arrays=True
-)
-Prepared = Annotated[Any, _prepared_kind]
 
 
 def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
@@ -235,13 +228,13 @@ def broadcast_shape(name: str, types: list[ArrayType]) -> tuple[int, ...]:
 def _after_steps(name: str, apply: Apply, steps: list[Unary | None]) -> Apply:
     """The operation after conversions and broadcasts, as one executable."""
 
-    def operation(*values: Any) -> Any:
+    def operation(*values: Prepared) -> Any:
         return apply(
             *[x if step is None else step(x) for x, step in zip(values, steps, strict=True)]
         )
 
     operation.__name__ = name
-    return compiled(operation)
+    return private_function(operation)
 
 
 def _is_narrowed(values: tuple[Any, ...]) -> bool:

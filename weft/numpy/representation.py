@@ -17,21 +17,13 @@ from weft.argument_errors import invalid_type, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
-from weft.kinds.arguments import NEVER, Flag, Operand, Out, copied, operand_kind
+from weft.kinds.arguments import NEVER, Flag, Operand, Out, Prepared, copied, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, convert, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.numpy.elementwise import constant, filled, same, together
-from weft.numpy.promotion import (
-    BinaryUfunc,
-    Prepared,
-    Unary,
-    UnaryUfunc,
-    binary_ufunc,
-    unary,
-    unary_ufunc,
-)
+from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, elementary, rounding

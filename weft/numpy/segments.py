@@ -11,14 +11,12 @@ from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 from weft import config, dtypes
-from weft.argument_errors import integer_of, refusal
 from weft.arrays.array import Array
 from weft.control_flow.associative_scan import associative_scan
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.kinds.arguments import NEVER, Flag, NoSharding, Operand
-from weft.kinds.array_function import python_function
-from weft.kinds.compiled_functions import compiled
+from weft.errors import DTypeError, Fix, ShapeError
+from weft.kinds.arguments import NEVER, Flag, NoSharding, Operand, Passed, Prepared, count_from
+from weft.kinds.array_function import private_function, python_function
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.elementwise import maximum, minimum
 from weft.numpy.joining import static_array
@@ -68,35 +66,22 @@ _KINDS = {
 # ---- kinds ---------------------------------------------------------------------------------------
 
 
-def _at_least(least: int) -> Kind:
-    def take(value: Any, call: Arguments) -> int:
-        number, argument = integer_of(value, call.operation, call.name), call.name
-        if number < least:
-            message = f"{call.operation}: {argument} is {least} or more"
-            fix = Fix("argument", f"leave out {argument}, or pass a larger one", {})
-            got, wanted = f"{argument}={number}", f"an integer from {least}"
-            raise refusal(WeftValueError, message, call.operation, got, wanted, fix)
-        return number
-
-    return Kind(take, f"an integer from {least}, or None", (least - 1, "text", 0.5))
-
-
 def _mode(value: Any, call: Arguments) -> GatherScatterMode:
     return GatherScatterMode.from_any(value)
 
 
-Count = Annotated[int | None, _at_least(0)]
-BucketSize = Annotated[int | None, _at_least(1)]
+Count = Annotated[int, count_from(0, use=None)]
+BucketSize = Annotated[int, count_from(1, use=None)]
 Mode = Annotated[Any, Kind(_mode, "a mode of scatters", ("text",), plain=NEVER)]
 
 
 # ---- parts ---------------------------------------------------------------------------------------
 
 
-@compiled
+@private_function
 def _segments(
-    data: Any, ids: Any, *, name: str, num_segments: int, flags: tuple[bool, bool], mode: Any,
-    bucket_size: int | None,
+    data: Prepared, ids: Prepared, *, name: Passed, num_segments: Passed, flags: Passed, mode:
+    Passed, bucket_size: Passed,
 ) -> Any:  # fmt: skip
     """Combines the elements of each segment; `flags`: the ids are sorted, and all different."""
     kind = _KINDS[name]
@@ -216,9 +201,9 @@ def _check_operands(kind: _Kind, data: Any, ids: Any) -> None:
 
 def _public(name: str, summary: str, empty: str, example: str) -> Callable[..., Array]:
     def function(
-        data: Operand, segment_ids: Operand, num_segments: Count = None, indices_are_sorted: Flag =
-        False, unique_indices: Flag = False, bucket_size: BucketSize = None, mode: Mode = None,
-        out_sharding: NoSharding = None,
+        data: Operand, segment_ids: Operand, num_segments: Count | None = None, indices_are_sorted:
+        Flag = False, unique_indices: Flag = False, bucket_size: BucketSize | None = None, mode:
+        Mode = None, out_sharding: NoSharding = None,
     ) -> Array:  # fmt: skip
         if config.lenient() and not data.ndim:
             # One number stands for the data of every id, as where `x.at[ids]` takes it.

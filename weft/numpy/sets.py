@@ -16,10 +16,18 @@ from weft.arrays.conversion import as_array
 from weft.base.marked_lists import marked
 from weft.core.trace import Tracer
 from weft.errors import Fix, WeftValueError
-from weft.kinds.arguments import NEVER, Axis, Flag, Operand, Promoted, promoted_kind
-from weft.kinds.array_function import python_function
+from weft.kinds.arguments import (
+    NEVER,
+    Axis,
+    Flag,
+    Operand,
+    Passed,
+    Prepared,
+    Promoted,
+    promoted_kind,
+)  # fmt: skip
+from weft.kinds.array_function import private_function, python_function
 from weft.kinds.checks import broadcasted, check_fill, convert, length_of
-from weft.kinds.compiled_functions import compiled, is_eager
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.choosing import compress, flat_nonzero, known
@@ -78,8 +86,8 @@ def _differ(above: Any, below: Any, equal_nan: bool) -> Any:
     return found
 
 
-@compiled
-def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
+@private_function
+def _grouped(rows: Prepared, *, equal_nan: Passed) -> tuple[Any, Any, Any]:
     """Sorts rows; returns their old positions, the first of each value, and each row's value
     number."""
     n, k = rows.shape
@@ -95,9 +103,15 @@ def _grouped(rows: Any, *, equal_nan: bool) -> tuple[Any, Any, Any]:
     return found[-1], first, cumsum(first.astype(INT32), 0) - 1
 
 
-@compiled
+@private_function
 def _unique(
-    rows: Any, order: Any, first: Any, number: Any, *fill: Any, size: int
+    rows: Prepared,
+    order: Prepared,
+    first: Prepared,
+    number: Prepared,
+    fill: Prepared | None,
+    *,
+    size: Passed,
 ) -> tuple[Any, Any, Any, Any]:
     """The values, the first position of each, each row's value number, and the counts."""
     n, k = rows.shape
@@ -111,7 +125,8 @@ def _unique(
     index = take_axis(order, slice_in_dim(ends, 0, size), 0, "clip")
     values = take_axis(rows, index, 0, "clip")
     # By default the first and smallest value, the only one that always exists.
-    value = convert(fill[0], rows.dtype) if fill else slice_in_dim(values, 0, min(1, size))
+    least = slice_in_dim(values, 0, min(1, size))
+    value = least if fill is None else convert(fill, rows.dtype)
     missing_rows = broadcast_in_dim(missing, (size, k), (0,))
     values = select(missing_rows, broadcasted(value, (size, k)), values)
     numbers = ScatterDimensionNumbers((), (0,), (0,))
@@ -136,8 +151,7 @@ def _all_of(
     if size is None:
         last = grouped[2][len(rows) - 1]
         size = int(np.asarray(last.concrete() if isinstance(last, Tracer) else last)) + 1
-    fill = () if fill_value is None else (as_array(fill_value) if is_eager() else fill_value,)
-    values, index, inverse, counts = _unique(rows, *grouped, *fill, size=size)
+    values, index, inverse, counts = _unique(rows, *grouped, fill_value, size=size)
     if axis is None:
         values, inverse = values.reshape(size), inverse.reshape(ar.shape)
     else:
@@ -422,8 +436,8 @@ def setdiff1d(
     return compress(mask, values, size=size, fill_value=fill_value)
 
 
-@compiled
-def _different(values: Any, valid: Any) -> tuple[Any, Any, Any]:
+@private_function
+def _different(values: Prepared, valid: Prepared) -> tuple[Any, Any, Any]:
     """The valid values in increasing order, their positions, and the first of each value."""
     n = values.size
     last, values, places = sort(((~valid).astype(INT32), values, iota(INT32, n)), 0, num_keys=2)
@@ -439,8 +453,8 @@ def _least_or(fill_value: Any, values: Any, mask: Any) -> Any:
     return compress(mask, values, size=1).reshape(())
 
 
-@compiled
-def _shared(a: Any, b: Any, *, both: bool) -> tuple[Any, Any, Any]:
+@private_function
+def _shared(a: Prepared, b: Prepared, *, both: Passed) -> tuple[Any, Any, Any]:
     """Merges two sets in order, and marks values that are in both (or in one)."""
     n = a.size + b.size
     values, order = sort((join([a, b], 0), iota(INT32, n)), 0, num_keys=1)

@@ -30,8 +30,9 @@ from weft.errors import (
     WeftValueError,
 )
 from weft.interpreters.staging import trace_to_jaxpr
+from weft.kinds.arguments import Passed, Prepared
+from weft.kinds.array_function import private_function
 from weft.kinds.checks import axes_of, axis_of, broadcasted, convert, promoted, refuse_out
-from weft.kinds.compiled_functions import CompiledFunction, compiled
 from weft.kinds.numbers import as_operand
 from weft.numpy.creation import asarray, unlisted
 from weft.numpy.reductions import all, any, boolean, kept, max, min, prod, sum, summed_dtype
@@ -119,8 +120,8 @@ def identity_of(function: ufunc, dtype: Any) -> Any:
     return dtype.type(value)
 
 
-def _run(program: CompiledFunction, function: ufunc) -> Callable[..., Any]:
-    """The compiled function, or the Python code for a user's function, which may read state."""
+def _run(program: Any, function: ufunc) -> Callable[..., Any]:
+    """The array function, or for a user's function, which may read state, its Python code."""
     return program.function if isinstance(function, PythonUfunc) else program
 
 
@@ -155,12 +156,10 @@ def reduce(
         wanted = "initial=, or elements that all take part"
         fix = Fix("argument", "pass initial=", {})
         raise refusal(WeftValueError, message, name, got, wanted, fix)
-    given = (initial is not None, where is not None)
-    extra = [convert(as_operand(name, initial), of.dtype)] if given[0] else []
-    extra += [broadcasted(as_operand(name, where), of.shape, name)] if given[1] else []
-    return _run(_reduced, function)(
-        a, *extra, function=function, axes=axes, keepdims=bool(keepdims), given=given
-    )
+    start = None if initial is None else convert(as_operand(name, initial), of.dtype)
+    mask = None if where is None else broadcasted(as_operand(name, where), of.shape, name)
+    how = {"function": function, "axes": axes, "keepdims": bool(keepdims)}
+    return _run(_reduced, function)(a, start, mask, **how)
 
 
 def _known(
@@ -174,15 +173,17 @@ def _known(
     return known(a, axes, initial=initial, **how, **more)
 
 
-@compiled
-def _reduced(a: Any, *extra: Any, function: Any, axes: Any, keepdims: bool, given: Any) -> Any:
+@private_function
+def _reduced(
+    a: Prepared, start: Prepared | None, mask: Prepared | None, *, function: Passed, axes: Passed,
+    keepdims: Passed,
+) -> Any:  # fmt: skip
     shape, dtype = type_of(a).shape, type_of(a).dtype
-    rest = list(extra)
-    start = rest.pop(0) if given[0] else None
-    if start is None and function.identity is not None and (given[1] or 0 in shape):
+    masked = mask is not None
+    if start is None and function.identity is not None and (masked or 0 in shape):
         start = identity_of(function, dtype)
     rows = _rows(a, axes)
-    mask = _rows(rest[0], axes) if given[1] else None
+    mask = _rows(mask, axes) if masked else None
     if function.reorderable and mask is None:
         found = _by_halves(function, rows)
         if found is None:
@@ -252,8 +253,8 @@ def _along(function: ufunc, name: str, a: Any, axis: int, dtype: Any) -> tuple[A
     return a, axis_of(axis, aval.ndim, name)
 
 
-@compiled
-def _accumulated(a: Any, *, function: Any, axis: int) -> Any:
+@private_function
+def _accumulated(a: Prepared, *, function: Passed, axis: Passed) -> Any:
     of = type_of(a)
     known = None if isinstance(function, PythonUfunc) else function.__name__
     if known in _WIDENED:
@@ -298,8 +299,8 @@ def reduceat(function: ufunc, a: Any, indices: Any, axis: int, dtype: Any, out: 
     return _run(_reduced_at, function)(a, indices, function=function, axis=place)
 
 
-@compiled
-def _reduced_at(a: Any, indices: Any, *, function: Any, axis: int) -> Any:
+@private_function
+def _reduced_at(a: Prepared, indices: Prepared, *, function: Passed, axis: Passed) -> Any:
     """Combines each row into every part that it belongs to; parts may overlap."""
     of, count = type_of(a), type_of(indices).shape[0]
     length = of.shape[axis]
@@ -373,8 +374,8 @@ def at(function: ufunc, a: Any, indices: Any, b: Any, inplace: bool) -> Any:
     return _run(_updated, function)(a, places, *operands, function=function)
 
 
-@compiled
-def _updated(a: Any, places: Any, *operands: Any, function: Any) -> Any:
+@private_function
+def _updated(a: Prepared, places: Prepared, *operands: Prepared, function: Passed) -> Any:
     """Updates one position after the other; positions past the last element are left out."""
     shape, dtype, count = type_of(a).shape, type_of(a).dtype, type_of(places).size
     flat = reshape(a, (type_of(a).size,))

@@ -12,7 +12,7 @@ from weft import dtypes
 from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors import Fix, ShapeError
 from weft.kinds.arguments import Flag
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments
@@ -33,6 +33,7 @@ from weft.random.draw_arguments import (
     Shape,
     Sharding,
     axis_kind,
+    check_replaced,
     real_kind,
 )
 from weft.random.draws import draw_function
@@ -97,12 +98,9 @@ def categorical(
         fix = Fix("shape", f"pass shape=(n, *{batch})", {"batch": batch})
         raise ShapeError(message, got=got, wanted=f"a shape that ends with {batch}", fix=fix)
     count = prod(shape[:lead])
-    if not replace and count > n:
-        message = f"{count} draws without replacement from {n} categories"
+    if not replace:
         got = f"shape={shape}, replace=False, logits of shape {logits.shape}"
-        wanted = "no more draws than categories"
-        fix = Fix("replace", "draw with replacement: replace=True", {"replace": True})
-        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+        check_replaced(count, n, "categories", got)
     stream, integer = stream_of(key), dtypes.default_int()
     draws, batch = shape[:lead], shape[lead:]
     whole = (*batch[:axis], n, *batch[axis:])

@@ -255,6 +255,14 @@ def axis_kind(parameter: str) -> Kind:
     return Kind(take, f"an axis of {parameter}", (99, 0.5, None), 0, plain=NEVER, late=True)
 
 
+def check_replaced(draws: int, count: int, of: str, got: str) -> None:
+    """Raises WeftValueError for more draws without replacement than there are elements."""
+    if draws > count:
+        message = f"{draws} draws without replacement from {count} {of}"
+        fix = Fix("replace", "draw with replacement: replace=True", {"replace": True})
+        raise WeftValueError(message, got=got, wanted=f"no more draws than {of}", fix=fix)
+
+
 def _sharding(value: Any, call: Arguments) -> Any:
     return value
 

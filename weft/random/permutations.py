@@ -15,7 +15,7 @@ from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
@@ -36,6 +36,7 @@ from weft.random.draw_arguments import (
     Sharding,
     axis_kind,
     check_parameter,
+    check_replaced,
 )
 from weft.random.draws import draw_function
 from weft.random.streams import Stream, stream_of
@@ -194,12 +195,9 @@ def _check_choice(count: int, shape: Shape, replace: bool, p: Any) -> None:
     if draws and not count:
         message, got = "there is nothing to choose from", f"0 elements, shape={shape}"
         raise WeftValueError(message, got=got, wanted="at least one element")
-    if not replace and draws > count:
-        message = f"{draws} choices without replacement from {count} elements"
+    if not replace:
         got = f"shape={shape}, replace=False, {count} elements"
-        wanted = "no more choices than elements"
-        fix = Fix("replace", "choose with replacement: replace=True", {"replace": True})
-        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
+        check_replaced(draws, count, "elements", got)
     if p is not None and p.shape != (count,):
         message = f"p has one probability for each of the {count} elements"
         raise ShapeError(message, got=f"p of shape {p.shape}", wanted=f"shape ({count},)")

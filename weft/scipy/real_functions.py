@@ -14,12 +14,12 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_class, invalid_dtype, invalid_value
+from weft.argument_errors import invalid_class, invalid_dtype
 from weft.arrays.conversion import scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
-from weft.kinds.arguments import NEVER
+from weft.kinds.arguments import NEVER, count_from
 from weft.kinds.array_function import ArrayFunction
 from weft.kinds.checks import (
     broadcast_shape,
@@ -37,8 +37,9 @@ from weft.ops.elementwise.formulas import kernel
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [
-    "Natural", "Real", "RealOrComplex", "elementwise", "to_working_dtype", "kernel", "natural",
-    "natural_of", "operand_type", "real", "real_function", "real_operands",
+    "Natural", "Real", "RealOrComplex", "elementwise", "kernel",
+    "to_working_dtype",
+    "operand_type", "real", "real_function", "real_operands",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -101,25 +102,7 @@ def real(means: str, right: Any, check: Callable[[ArrayType, Arguments], None]) 
     return dataclasses.replace(_real_kind, take=take, means=means, right=right)
 
 
-def natural_of(value: Any, operation: str, argument: str, use: int | None = 0) -> int:
-    """A static integer of 0 or more; errors advise to pass `use`."""
-    found = integer_of(value, operation, argument)
-    if found < 0:
-        message = f"{operation} takes {argument} from 0 on"
-        raise invalid_value(message, operation, argument, value, "an integer from 0 on", use)
-    return found
-
-
-def natural(use: int) -> Kind:
-    """The kind of a static integer of 0 or more; errors advise to pass `use`."""
-
-    def take(value: Any, call: Arguments) -> int:
-        return natural_of(value, call.operation, call.name, use)
-
-    return Kind(take, "an integer from 0 on", (-1, 1.5, None), 2, plain=NEVER)
-
-
-Natural = Annotated[int, natural(0)]
+Natural = Annotated[int, count_from(0, use=0)]
 
 
 def real_dtype(operation: str, values: Sequence[Any]) -> tuple[Any, bool]:

@@ -12,10 +12,9 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.kinds.arguments import Flag
-from weft.kinds.array_function import array_function, python_function
+from weft.kinds.arguments import Flag, Prepared
+from weft.kinds.array_function import array_function, private_function, python_function
 from weft.kinds.checks import broadcasted, check_arrays, computing_dtype
-from weft.kinds.compiled_functions import compiled
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.factorizations import hermitian_svd
 from weft.numpy.linalg.norms import matrix_norm_of, matrix_order
@@ -147,9 +146,9 @@ def pinv(
     return returned(_pseudoinverse(widened(a), rtol, hermitian)[0], a.dtype)
 
 
-@compiled
-def _lstsq(a: Any, b: Any, *rcond: Any) -> Any:
-    dtype, [tolerance] = a.dtype, rcond or [_default(a)]
+@private_function
+def _lstsq(a: Prepared, b: Prepared, rcond: Prepared | None) -> Any:
+    dtype, tolerance = a.dtype, _default(a) if rcond is None else rcond
     a, b = widened(a), widened(b)
     p, s, counted = _pseudoinverse(a, tolerance, False)
     columns = b[:, None] if b.ndim == 1 else b
@@ -195,7 +194,7 @@ def lstsq(
             wanted="a of shape (m, n), b of shape (m,) or (m, k)",
             fix=_system(a.shape, b.shape),
         )
-    x, residuals, rank, s = _lstsq(a, b, *([] if rcond is None else [rcond]))
+    x, residuals, rank, s = _lstsq(a, b, rcond)
     if numpy_resid and (a.shape[0] <= a.shape[1] or int(rank) < a.shape[1]):
         residuals = residuals[:0]
     return x, residuals, rank, s

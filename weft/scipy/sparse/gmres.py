@@ -147,7 +147,7 @@ def _dtype(basis: Any) -> Any:
 
 
 def _restarted(
-    a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any, *, way: str,
+    a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any, way: str,
     restart: int,
 ) -> Any:  # fmt: skip
     size = sum(type_of(leaf).size for leaf in tree.leaves(b))
@@ -211,5 +211,5 @@ def gmres(
     name = "sparse.linalg.gmres"
     check_choice(solve_method, tuple(_METHODS), name, "solve_method")
     count = count_of(restart, name, "restart", 1)
-    options = {"tol": tol, "atol": atol, "maxiter": maxiter, "way": solve_method}
-    return solution(name, _restarted, A, b, x0, M, restart=count, **options), None
+    options = {"tol": tol, "atol": atol, "maxiter": maxiter, "options": (solve_method, count)}
+    return solution(name, _restarted, A, b, x0, M, **options), None

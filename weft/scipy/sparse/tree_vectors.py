@@ -13,8 +13,9 @@ from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, TreeError
+from weft.kinds.arguments import Passed, Prepared
+from weft.kinds.array_function import private_function
 from weft.kinds.checks import check_arrays, check_numbers, convert, inexact
-from weft.kinds.compiled_functions import compiled
 from weft.ops.elementwise.convert import stop_gradient
 
 Operator = Callable[[Any], Any]
@@ -127,11 +128,11 @@ def solution(
     atol: Any,
     maxiter: Any,
     hermitian: bool = False,
-    **options: Any,
+    options: tuple[Any, ...] = (),
 ) -> Any:
     """Solves a system by a method, with the derivatives of a solution.
 
-    method(operator, b, x0, bound, preconditioner, maxiter, **options) runs until the norm of the
+    method(operator, b, x0, bound, preconditioner, maxiter, *options) runs until the norm of the
     residual is at most `bound`. hermitian: A is Hermitian.
     """
     b = _vector(operation, "b", b)
@@ -144,35 +145,22 @@ def solution(
         maxiter = 10 * sum(type_of(leaf).size for leaf in tree.leaves(b))
     elif not hasattr(maxiter, "type"):
         maxiter = integer_of(maxiter, operation, "maxiter")
-    options = {**options, "method": method, "hermitian": hermitian}
-    if _is_matrix(a) and _is_matrix(m):
-        # Matrices are operands: one executable serves all of a shape.
-        extra = [x for x in (guess, m) if x is not None]
-        given = (guess is not None, m is not None)
-        return _of_matrices(a, b, tol, atol, maxiter, *extra, given=given, **options)
-    return _solved(a, b, guess, m, tol, atol, maxiter, **options)
+    # Matrices are operands: one executable serves all of a shape.
+    solve = _solved if _is_matrix(a) and _is_matrix(m) else _solved.function
+    return solve(a, b, guess, m, tol, atol, maxiter, method, hermitian, options)
 
 
-@compiled
-def _of_matrices(
-    a: Any, b: Any, tol: Any, atol: Any, maxiter: Any, *extra: Any, given: Any, **options: Any
-) -> Any:
-    """The operands after maxiter are a guess and a preconditioner, if they are given."""
-    rest = list(extra)
-    guess, m = [rest.pop(0) if there else None for there in given]
-    return _solved(a, b, guess, m, tol, atol, maxiter, **options)
-
-
+@private_function
 def _solved(
-    a: Any, b: Any, guess: Any, m: Any, tol: Any, atol: Any, maxiter: Any, *, method: Method,
-    hermitian: bool, **options: Any,
+    a: Prepared, b: Prepared, guess: Prepared | None, m: Prepared | None, tol: Prepared, atol:
+    Prepared, maxiter: Prepared, method: Passed, hermitian: Passed, options: Passed,
 ) -> Any:  # fmt: skip
     preconditioner = None if m is None else _operator(m)
 
     def run(matvec: Operator, right: Any, start: Any, scale: Operator | None) -> Any:
         bound = jnp.maximum(tol * norm(right), atol)
         start = tree.map(jnp.zeros_like, right) if start is None else start
-        return method(matvec, right, start, bound, scale or (lambda r: r), maxiter, **options)
+        return method(matvec, right, start, bound, scale or (lambda r: r), maxiter, *options)
 
     def forward(matvec: Operator, right: Any) -> Any:
         return run(matvec, right, guess, preconditioner)

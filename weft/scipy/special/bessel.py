@@ -21,23 +21,16 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype, convert
-from weft.kinds.compiled_functions import compiled
+from weft.kinds.arguments import Passed, Prepared, count_from
+from weft.kinds.array_function import private_function
+from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype, convert, count_of
 from weft.kinds.numbers import as_operand
 from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.operand_errors import to_dtype
-from weft.scipy.real_functions import (
-    Natural,
-    Real,
-    elementwise,
-    natural,
-    natural_of,
-    operand_type,
-    real_operands,
-)
+from weft.scipy.real_functions import Natural, Real, elementwise, operand_type, real_operands
 
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
 
@@ -124,7 +117,7 @@ def bessel_jvp(highest: int, start: int, primals: Any, tangents: Any) -> Any:
 
 
 @elementwise
-def bessel_jn(z: Real, *, v: Natural, n_iter: Annotated[int, natural(50)] = 50) -> Array:
+def bessel_jn(z: Real, *, v: Natural, n_iter: Annotated[int, count_from(0, use=50)] = 50) -> Array:
     """Bessel functions of the first kind of orders 0 … v, along a new first dimension.
 
     v, n_iter: integers from 0, known while tracing. The recurrence descends from order n_iter (or
@@ -168,8 +161,10 @@ def _legendre(n: Any, m: Any, theta: Any, highest: int) -> Any:
     return fori_loop(1, highest + 1, body, (zero, start))[1]
 
 
-@compiled
-def _harmonic(n: Any, m: Any, theta: Any, phi: Any, *, highest: int, dtype: Any) -> Any:
+@private_function
+def _harmonic(
+    n: Prepared, m: Prepared, theta: Prepared, phi: Prepared, *, highest: Passed, dtype: Passed
+) -> Any:
     working = computing_dtype(dtype)
     theta, phi = convert(theta, working), convert(phi, working)
     size = jnp.abs(m)
@@ -223,6 +218,6 @@ def sph_harm_y(
                 fix=Fix("argument", "pass the largest degree there can be, such as n_max=10"),
             )
         n_max = max(int(np.max(np.asarray(n), initial=0)), 0)
-    highest = natural_of(n_max, "sph_harm_y", "n_max", None)
+    highest = count_of(n_max, "sph_harm_y", "n_max", 0, use=None)
     n, m = (convert(x, dtypes.int32) for x in (n, m))
     return _harmonic(n, m, theta, phi, highest=highest, dtype=dtype)
