@@ -8,13 +8,12 @@ import os
 import pathlib
 import signal
 import socket
-import subprocess
-import sys
 import time
 
 import pytest
 from group_runs import PROGRAM, finish, free_port, run, start
 
+from processes import python_output
 from weft.distributed.messages import SECONDARY
 
 # From the fault to the end of the others.
@@ -223,5 +222,4 @@ except RuntimeError as error:
     assert "called once" in str(error)
 weft.distributed.shutdown()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    python_output("-c", script)

@@ -11,6 +11,8 @@ import time
 import pytest
 from group_runs import PROGRAM, ROOT
 
+from processes import python_output
+
 
 def command(*arguments):
     return [sys.executable, "-m", "weft.launch", *arguments]
@@ -92,8 +94,7 @@ time.sleep(120)
 
 def test_the_cause_is_told_from_what_follows_from_it():
     done = launch("-n", "2", "--devices-per-process", "1", str(PROGRAM), "error")
-    assert done.returncode == 1
-    assert done.stderr.rstrip().endswith("ValueError: bad data")
+    assert done.returncode == 1 and done.stderr.rstrip().endswith("ValueError: bad data")
     assert "process 1 of 2 failed first" in done.stderr
 
 
@@ -158,10 +159,7 @@ sys.exit(3)
         launch.Process = Slow
         sys.exit(launch.main(["-n", "2", {path!r}]))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment(), capture_output=True, timeout=90
-    )
-    assert done.returncode == 0, done.stderr
+    python_output("-c", program, env=environment(), timeout=90)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
+from processes import python_output
 from source_files import ROOT
 from tools import update_surface
 
@@ -94,15 +93,9 @@ def test_what_is_not_public_is_found(line):
 def test_the_tests_of_the_package_pass(package):
     folder = FOLDER / package
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".",
-         "--doctest-modules", "-o", "doctest_optionflags=NORMALIZE_WHITESPACE", package, "tests"],
-        cwd=folder,
-        env=os.environ
-        | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-        timeout=600,
+    out = python_output(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "--doctest-modules",
+        "-o", "doctest_optionflags=NORMALIZE_WHITESPACE", package, "tests", cwd=folder, timeout=600,
+        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""},
     )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert re.search(r"\d+ passed", done.stdout)
+    assert re.search(r"\d+ passed", out)

@@ -18,10 +18,7 @@ from weft.experimental.jet import jet, jet2
 ORDER = 4
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    with weft.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def matrix(x):

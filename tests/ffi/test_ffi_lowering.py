@@ -9,6 +9,7 @@ import ffi_cases
 import weft
 import weft.numpy as wnp
 from ffi_cases import kernels, noted
+from ways import WAYS
 from weft import errors, ffi, lax
 from weft.extend.core import Primitive, define_primitive, type_of
 from weft.extend.interpreters import mlir
@@ -22,7 +23,6 @@ LIBRARY = kernels()
 MESH = Mesh(np.array(weft.devices()), ("i",))
 NUMBERS = np.random.default_rng(0).normal(size=(8, 6)).astype(np.float32)
 SCALE = NUMBERS[::-1].copy()
-WAYS = [pytest.param(lambda f: f, id="eager"), pytest.param(weft.jit, id="jit")]
 
 
 def scaled_type(x, s):

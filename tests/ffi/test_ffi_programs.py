@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ import ffi_cases
 import weft
 import weft.numpy as wnp
 from ffi_cases import Struct, call, kernels, note, noted, root, scaled_sum
+from processes import python_output
 from source_files import ROOT
 from weft import errors, export, lax
 
@@ -75,12 +74,7 @@ def in_another_process(code, *arguments, cache=None):
         source=str(ROOT / "tests" / "support" / "ffi_kernels.c"),
     )
     environment = dict(os.environ) | ({} if cache is None else {"WEFT_CACHE_DIR": str(cache)})
-    done = subprocess.run(
-        [sys.executable, "-c", beginning + code, *map(str, arguments)],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return python_output("-c", beginning + code, *arguments, env=environment).splitlines()
 
 
 STATEFUL = """

@@ -52,7 +52,11 @@ class Fault:
     program: Callable[..., Any]
     operands: tuple[Any, ...]
     wanted: Any
-    until: tuple[int, ...] | None = None
+    until: tuple[int, ...] | None
+
+
+def fault(name: str, program: Any, until: tuple[int, ...] | None = None) -> Callable[..., Fault]:
+    return lambda *operands, wanted: Fault(name, program, operands, wanted, until)
 
 
 def stacked(b: Any) -> Any:
@@ -97,188 +101,136 @@ def faults() -> list[Fault]:
     tall = normal(3, 1)
     large, all_nan = F4(1e12), np.full_like(top, np.nan)
 
-    found = [
+    return [
         # Maximum and minimum inside the library of fused loops drop NaN.
-        Fault("max", jnp.max, (with_nan(4096),), NAN),
-        Fault("min", jnp.min, (line,), NAN),
-        Fault("max of rows", lambda x: x.max(1), (table,), table.max(1)),
-        Fault("min of columns", lambda x: x.min(0), (table,), table.min(0)),
-        Fault("max of short rows", lambda x: x.max(1), (short,), short.max(1)),
-        Fault("min in half precision", jnp.min, (half,), half.min()),
-        Fault("peak to peak", jnp.ptp, (line,), NAN),
-        Fault("max norm", lambda x: jnp.linalg.norm(x, np.inf), (line,), NAN),
-        Fault("maximum, summed", lambda x: jnp.maximum(x, 0).sum(), (line,), NAN),
-        Fault(
-            "sum, maximum", lambda x: jnp.maximum(x.sum(0), 0), (long,), np.maximum(long.sum(0), 0)
+        fault("max", jnp.max)(with_nan(4096), wanted=NAN),
+        fault("min", jnp.min)(line, wanted=NAN),
+        fault("max of rows", lambda x: x.max(1))(table, wanted=table.max(1)),
+        fault("min of columns", lambda x: x.min(0))(table, wanted=table.min(0)),
+        fault("max of short rows", lambda x: x.max(1))(short, wanted=short.max(1)),
+        fault("min in half precision", jnp.min)(half, wanted=half.min()),
+        fault("peak to peak", jnp.ptp)(line, wanted=NAN),
+        fault("max norm", lambda x: jnp.linalg.norm(x, np.inf))(line, wanted=NAN),
+        fault("maximum, summed", lambda x: jnp.maximum(x, 0).sum())(line, wanted=NAN),
+        fault("sum, maximum", lambda x: jnp.maximum(x.sum(0), 0))(
+            long, wanted=np.maximum(long.sum(0), 0)
         ),
-        Fault(
+        fault(
             "max pooling",
             lambda x: lax.reduce_window(x, -INFINITE, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"),
-            (image,),
-            image.reshape(1, 28, 25, 2, 25, 2).max((3, 5)),
-        ),
+        )(image, wanted=image.reshape(1, 28, 25, 2, 25, 2).max((3, 5))),
         # Sums of what is repeated or multiplied, behind the first 128 KiB of the result.
-        Fault(
-            "sum of a product",
-            lambda x, a: (a @ x.T).sum(0),
-            (points, rows),
-            (rows @ points.T).sum(0),
-            (0, 12),
+        fault("sum of a product", lambda x, a: (a @ x.T).sum(0), until=(0, 12))(
+            points, rows, wanted=(rows @ points.T).sum(0)
         ),
-        Fault(
-            "sum of a product in float64",
-            lambda x, a: (a @ x.T).sum(0),
-            (double, rows.astype(F8)),
-            (rows.astype(F8) @ double.T).sum(0),
-            (0, 12),
+        fault("sum of a product in float64", lambda x, a: (a @ x.T).sum(0), until=(0, 12))(
+            double, rows.astype(F8), wanted=(rows.astype(F8) @ double.T).sum(0)
         ),
-        Fault(
-            "sum of a tile",
-            lambda x: jnp.tile(x, (20, 1)).sum(0),
-            (wide,),
-            20 * wide.sum(0),
-            (0, 12),
+        fault("sum of a tile", lambda x: jnp.tile(x, (20, 1)).sum(0), until=(0, 12))(
+            wide, wanted=20 * wide.sum(0)
         ),
-        Fault(
-            "sum of a small tile",
-            lambda x: (jnp.tile(x, (20, 1)) * 2).sum(0),
-            (wide[:, :20003],),
-            40 * wide[:, :20003].sum(0),
-            (0, 12),
+        fault("sum of a small tile", lambda x: (jnp.tile(x, (20, 1)) * 2).sum(0), until=(0, 12))(
+            wide[:, :20003], wanted=40 * wide[:, :20003].sum(0)
         ),
-        Fault(
+        fault(
             "sum of repeated rows",
             lambda x: jnp.broadcast_to(x[None], (20, *x.shape)).sum((0, 1)),
-            (wide[:, :20003],),
-            20 * wide[:, :20003].sum(0),
-            (0, 12),
-        ),
+            until=(0, 12),
+        )(wide[:, :20003], wanted=20 * wide[:, :20003].sum(0)),
         # An update in place reads what it has written.
-        Fault(
-            "stack of frames",
-            lambda f: (lambda b: b.at[1:].set(b[:-1]))(f + 1)[None],
-            (frames,),
-            stacked(frames + 1)[None],
+        fault("stack of frames", lambda f: (lambda b: b.at[1:].set(b[:-1]))(f + 1)[None])(
+            frames, wanted=stacked(frames + 1)[None]
         ),
-        Fault(
+        fault(
             "stack of frames, reshaped before",
             lambda f: lax.dynamic_update_slice(f[None], (f[:-1] + f[1:])[None], (0, 1, 0)),
-            (frames,),
-            np.concatenate([frames[:1], frames[:-1] + frames[1:]])[None],
-        ),
-        Fault(
+        )(frames, wanted=np.concatenate([frames[:1], frames[:-1] + frames[1:]])[None]),
+        fault(
             "part of a maximum over one",
             lambda x: (lambda b: lax.dynamic_update_slice(b, b[:2], (1,)))(jnp.max(x, 0)),
-            (frames[:1],),
-            frames[0, [0, 0, 1, 3]],
-        ),
-        Fault(
+        )(frames[:1], wanted=frames[0, [0, 0, 1, 3]]),
+        fault(
             "part of chosen elements",
             lambda x: (lambda b: lax.dynamic_update_slice(b, b[:2], (1,)))(x[jnp.array(CHOSEN)]),
-            (ten[:2],),
-            ten[[0, 0, 1, 0, 1]],
-        ),
+        )(ten[:2], wanted=ten[[0, 0, 1, 0, 1]]),
         # The starts of two slices are added before they are clamped.
-        Fault(
+        fault(
             "slice of a slice",
             lambda b, i, j: lax.dynamic_slice(lax.dynamic_slice(b, (i,), (4,)), (j,), (1,)),
-            (ten, 9, 0),
-            ten[6:7],
-            (0, 12),
-        ),
-        Fault(
+            until=(0, 12),
+        )(ten, 9, 0, wanted=ten[6:7]),
+        fault(
             "slice of a roll",
             lambda b, i, j: lax.dynamic_slice(jnp.roll(b, i), (j,), (4,)),
-            (ten, 3, 9),
-            np.roll(ten, 3)[6:],
-            (0, 12),
-        ),
+            until=(0, 12),
+        )(ten, 3, 9, wanted=np.roll(ten, 3)[6:]),
         # A NaN that LLVM sees becomes memory that nobody has written.
-        Fault("exp of NaN", lambda x: jnp.exp(x * NAN), (top,), all_nan, (0, 12)),
-        Fault(
-            "exp of zero by zero", lambda x: jnp.exp((x / F4(0)) * F4(0)), (top,), all_nan, (0, 12)
+        fault("exp of NaN", lambda x: jnp.exp(x * NAN), until=(0, 12))(top, wanted=all_nan),
+        fault("exp of zero by zero", lambda x: jnp.exp((x / F4(0)) * F4(0)), until=(0, 12))(
+            top, wanted=all_nan
         ),
-        Fault(
-            "exp of NaN around",
-            lambda x: [jnp.exp(x.at[k].set(NAN)) for k in range(4)],
-            (ten[:4],),
-            np.where(np.eye(4), NAN, np.exp(ten[:4])),
+        fault("exp of NaN around", lambda x: [jnp.exp(x.at[k].set(NAN)) for k in range(4)])(
+            ten[:4], wanted=np.where(np.eye(4), NAN, np.exp(ten[:4]))
         ),
         # Multiplied by an inverse that is 0.
-        Fault("row by its maximum", lambda x: x / x.max(), (huge,), huge / huge.max()),
-        Fault("by a large number", lambda x: x / 3e38, (huge,), huge / F4(3e38)),
-        Fault("by a large column", lambda x, y: x / y, (huge, huge[:, :1]), huge / huge[:, :1]),
-        Fault(
+        fault("row by its maximum", lambda x: x / x.max())(huge, wanted=huge / huge.max()),
+        fault("by a large number", lambda x: x / 3e38)(huge, wanted=huge / F4(3e38)),
+        fault("by a large column", lambda x, y: x / y)(
+            huge, huge[:, :1], wanted=huge / huge[:, :1]
+        ),
+        fault(
             "by a chosen number",
             lambda x, p: x / lax.select(p, jnp.full_like(x, 3e38), jnp.full_like(x, 2e38)),
-            (huge, np.bool_(True)),
-            huge / F4(3e38),
-        ),
+        )(huge, np.bool_(True), wanted=huge / F4(3e38)),
         # A fused multiply-add does not round the product.
-        Fault(
-            "softmax", lambda x: nn.softmax(x * large), (top,), (top == top.max(1)[:, None]) * F4(1)
+        fault("softmax", lambda x: nn.softmax(x * large))(
+            top, wanted=(top == top.max(1)[:, None]) * F4(1)
         ),
-        Fault(
-            "softmax, turned",
-            lambda x: nn.softmax(jnp.flip(x * x[::-1], 1), axis=1),
-            (F4([[0, 3e9]]),),
-            F4([[1, 0]]),
+        fault("softmax, turned", lambda x: nn.softmax(jnp.flip(x * x[::-1], 1), axis=1))(
+            F4([[0, 3e9]]), wanted=F4([[1, 0]])
         ),
         # Rounded to integers of 8 bits, or not at all.
-        Fault(
-            "sum in 8 bits",
-            lambda x: x.sum(1).astype("int8"),
-            (quarters,),
-            quarters.sum(1).astype(np.int8),
+        fault("sum in 8 bits", lambda x: x.sum(1).astype("int8"))(
+            quarters, wanted=quarters.sum(1).astype(np.int8)
         ),
-        Fault(
-            "sum of 8 bits",
-            lambda x: x.astype("uint8").astype("float32").sum(1),
-            (abs(quarters),),
-            np.floor(abs(quarters)).sum(1),
+        fault("sum of 8 bits", lambda x: x.astype("uint8").astype("float32").sum(1))(
+            abs(quarters), wanted=np.floor(abs(quarters)).sum(1)
         ),
         # In another order they overflow.
-        Fault("by a quotient", lambda x: x / (x / x), (F4([1e20]),), F4([1e20])),
-        Fault("quotient by a number", lambda x: x / x / x * 1e20, (F4([1e20]),), F4([1])),
-        Fault(
-            "by two constants",
-            lambda x: (x * 1e-30) * 1e-30 * x,
-            (F4([1e35]),),
-            F4([1e10]),
-            (0, 12),
+        fault("by a quotient", lambda x: x / (x / x))(F4([1e20]), wanted=F4([1e20])),
+        fault("quotient by a number", lambda x: x / x / x * 1e20)(F4([1e20]), wanted=F4([1])),
+        fault("by two constants", lambda x: (x * 1e-30) * 1e-30 * x, until=(0, 12))(
+            F4([1e35]), wanted=F4([1e10])
         ),
-        Fault("square of a mean", lambda x: (x.mean() ** 2) / 2e36, (many,), F4(2), (0, 12)),
+        fault("square of a mean", lambda x: (x.mean() ** 2) / 2e36, until=(0, 12))(
+            many, wanted=F4(2)
+        ),
         # Products of matrices are computed with changes of the shape.
-        Fault(
+        fault(
             "stack of products",
             lambda x: (lambda b: b.at[1:].set(b[:-1]))(jnp.tensordot(x, x, ((2,), (2,)))),
-            (cube,),
-            stacked(np.tensordot(cube, cube, ((2,), (2,)))),
-        ),
-        Fault(
+        )(cube, wanted=stacked(np.tensordot(cube, cube, ((2,), (2,))))),
+        fault(
             "product of a stack",
             lambda x: jnp.tensordot(lax.dynamic_update_slice(x, x[:2], (1, 0, 0)), x, ((2,), (2,))),
-            (pairs,),
-            np.tensordot(stacked(pairs), pairs, ((2,), (2,))),
-        ),
+        )(pairs, wanted=np.tensordot(stacked(pairs), pairs, ((2,), (2,)))),
         # A sum over one changes the shape alone, and so does the only row.
-        Fault(
-            "sum of a stack", lambda x: x.at[1:].set(x[:-1]).sum(1), (tall,), stacked(tall).sum(1)
+        fault("sum of a stack", lambda x: x.at[1:].set(x[:-1]).sum(1))(
+            tall, wanted=stacked(tall).sum(1)
         ),
-        Fault(
+        fault(
             "row of a stack",
             lambda x, i: lax.dynamic_index_in_dim(
                 lax.dynamic_update_slice(x, x[:2], (1, 0, 0)), i, 1, keepdims=False
             ),
-            (pairs, np.int32(0)),
-            stacked(pairs)[:, 0],
+        )(pairs, np.int32(0), wanted=stacked(pairs)[:, 0]),
+        fault("sum of padded products", larger_later, until=(0, 12))(
+            halves, wanted=weights_of_larger(halves)
         ),
-        Fault(
-            "sum of padded products", larger_later, (halves,), weights_of_larger(halves), (0, 12)
+        fault("logsumexp", lambda x: nn.logsumexp(x * large, axis=1))(
+            top, wanted=(top * large).max(1)
         ),
-        Fault("logsumexp", lambda x: nn.logsumexp(x * large, axis=1), (top,), (top * large).max(1)),
     ]
-    return found
 
 
 FAULTS = {fault.name: fault for fault in faults()}

@@ -7,11 +7,10 @@ come after it shall not have it behind them.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
+from processes import python_output
 from source_files import ROOT
 
 pytestmark = pytest.mark.fast
@@ -20,14 +19,7 @@ FOLDER = ROOT / "tests" / "support"
 
 
 def test_the_profiler_in_a_process_of_its_own():
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    found = subprocess.run(
-        [*command, str(FOLDER / "profiler_cases.py")],
-        cwd=FOLDER.parent,
-        env={**os.environ, "WEFT_TEST_TIER": "all"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
+    python_output(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", FOLDER / "profiler_cases.py",
+        cwd=FOLDER.parent, env={**os.environ, "WEFT_TEST_TIER": "all"},
+    )  # fmt: skip

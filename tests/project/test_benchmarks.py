@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from processes import python_output
 from source_files import ROOT
 
 pytestmark = pytest.mark.fast
@@ -17,15 +18,7 @@ FOLDER = ROOT / "benchmarks"
 
 def run(*arguments):
     """A script of benchmarks/ in a process of its own, as `make bench` runs it."""
-    done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python_output(*arguments, timeout=None, cwd=ROOT)
 
 
 def record(metrics, failures):
@@ -69,8 +62,7 @@ def test_an_unknown_case_is_refused():
         [sys.executable, FOLDER / "run.py", "--only", "no_such_case"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 1
-    assert "no_such_case" in done.stderr and "eager_ops" in done.stderr
+    assert done.returncode == 1 and "no_such_case" in done.stderr and "eager_ops" in done.stderr
 
 
 def test_ratios_stand_beside_goals(report):
@@ -109,8 +101,7 @@ def test_failures_are_shown(report):
     assert rows["x+y.async"][2:] == [
         "**failed**: ValueError: a \\| b", "–", "≤ 1.3, later 1", "not reached",
     ]  # fmt: skip
-    assert rows["jnp.sin.async"][2].startswith("not available yet")
-    assert "only_here" in rows
+    assert rows["jnp.sin.async"][2].startswith("not available yet") and "only_here" in rows
 
 
 def test_the_readme_shows_the_figures_that_are_kept():
@@ -123,8 +114,4 @@ def test_the_readme_shows_the_figures_that_are_kept():
         assert len(report.goal_rows(data, report.README_ROWS)) == 5
         sys.stdout.write(report.with_figures(sys.stdin.read(), data))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, input=text
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == text
+    assert python_output("-c", program, cwd=ROOT, input=text) == text

@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 
 import pytest
 
+from processes import python_output
 from source_files import ROOT
 
 pytestmark = pytest.mark.fast
@@ -24,6 +23,7 @@ STEP = re.compile(r"^\d+\. `(?P<file>[\w/]+\.py)` `(?P<function>[\w.]+)`", re.MU
 
 PROGRAM = """
 import json, os, sys
+from processes import python_output
 import weft
 import weft.numpy as jnp
 
@@ -74,16 +74,8 @@ def missing(steps, entered):
 
 
 def test_the_steps_are_those_of_a_call():
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env={**os.environ, "WEFT_COMPILED_CALLS": "0"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    calls = [[(file, function) for file, function in call] for call in json.loads(ran.stdout)]
+    out = python_output("-c", PROGRAM, env={**os.environ, "WEFT_COMPILED_CALLS": "0"})
+    calls = [[(file, function) for file, function in call] for call in json.loads(out)]
     told = list(chapters(PAGE.read_text(encoding="utf-8")))
     assert len(told) == len(calls), "a chapter for each call that the program makes"
     for (title, steps), entered in zip(told, calls, strict=True):

@@ -14,10 +14,7 @@ Y = np.array([20.0, -35.0, -28.0, 61.0, 4.0, -90.0])
 LOG_PARAMS = np.log([0.8, 70.0, 6.0])
 
 
-@pytest.fixture(autouse=True)
-def in_64_bits():
-    with weft.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def covariance(x, y, log_params):

@@ -9,11 +9,7 @@ import scipy.optimize
 
 import weft
 
-
-@pytest.fixture(autouse=True)
-def in_64_bits():
-    with weft.enable_x64(True):
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def by_scipy(log_params, times):

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
-import sys
 import textwrap
 
 import pytest
 
+from processes import python_output
 from source_files import ROOT
 
 SCRIPTS = sorted((ROOT / "examples/recipes").glob("*.py"))
@@ -114,10 +113,8 @@ def test_a_recipe_prints_what_its_page_shows(name, load_recipe, tmp_path, capsys
     (picture,) = PAGES.glob(f"{name}.[sp][vn]g")
     drawn = tmp_path / picture.name
     if name in ALONE:
-        command = [sys.executable, ROOT / "examples" / "recipes" / f"{name}.py", "--picture", drawn]
-        printed = subprocess.run(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True
-        ).stdout
+        script = ROOT / "examples" / "recipes" / f"{name}.py"
+        printed = python_output(script, "--picture", drawn, timeout=None, cwd=tmp_path)
     else:
         assert load_recipe(name).main(["--picture", str(drawn)]) == 0
         printed = capsys.readouterr().out
@@ -130,8 +127,7 @@ def test_a_recipe_prints_what_its_page_shows(name, load_recipe, tmp_path, capsys
 @pytest.mark.fast
 def test_a_block_that_is_not_in_the_script_is_found():
     script = "def f(x):\n    y = x\n    return y\n"
-    assert has_lines(script, "y = x\nreturn y\n")
-    assert not has_lines(script, "return x\n")
+    assert has_lines(script, "y = x\nreturn y\n") and not has_lines(script, "return x\n")
     assert not has_lines(script, "y = x\n    return y\n")
 
 

@@ -15,10 +15,7 @@ RNG = np.random.default_rng(0)
 LAYOUTS = [(b, d) for b, d in itertools.product(range(4), range(4)) if b + d <= 3]
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    with weft.enable_x64():
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def mostly_zero(*shape):

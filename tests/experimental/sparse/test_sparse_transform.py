@@ -15,10 +15,7 @@ A = np.where(RNG.random((3, 4)) < 0.6, RNG.standard_normal((3, 4)), 0.0)
 B = RNG.standard_normal((4, 3))
 
 
-@pytest.fixture(autouse=True)
-def double_precision():
-    with weft.enable_x64():
-        yield
+pytestmark = pytest.mark.usefixtures("x64")
 
 
 def same(found, wanted):
@@ -74,8 +71,7 @@ def test_what_would_be_dense_is_refused():
 def test_tracers_show_the_sparse_array():
     seen = []
     sparse.sparsify(lambda x: seen.append(x) or 2 * x, use_tracer=True)(sparse.eye(2))
-    assert isinstance(seen[0], sparse.SparseTracer)
-    assert isinstance(seen[0].spvalue, sparse.BCOO)
+    assert isinstance(seen[0], sparse.SparseTracer) and isinstance(seen[0].spvalue, sparse.BCOO)
 
 
 @pytest.mark.parametrize("kind", [sparse.COO, sparse.CSR, sparse.CSC])
