@@ -84,9 +84,9 @@ if TYPE_CHECKING:
         reshard,
     )
     from weft.api.environment import copy_to_host_async, live_arrays
-    from weft.api.forward_backward import fwd_and_bwd
     from weft.api.pmap import pmap
     from weft.api.process_local_data import make_array_from_process_local_data
+    from weft.api.saved_residuals import fwd_and_bwd
     from weft.arrays.array import Shard
     from weft.base.program_caches import clear_caches
     from weft.callbacks.primitives import effects_barrier, io_callback, pure_callback
@@ -183,7 +183,7 @@ _LAZY_NAMES = {
     ),
     "weft.api.process_local_data": "make_array_from_process_local_data",
     "weft.api.environment": "copy_to_host_async live_arrays",
-    "weft.api.forward_backward": "fwd_and_bwd",
+    "weft.api.saved_residuals": "fwd_and_bwd",
     "weft.arrays.array": "Shard",
     "weft.runtime.client": "host_count host_id host_ids process_indices",
     "weft.runtime.device_class": "Device",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from weft import tree
-from weft.base.marked_lists import marked, merge, unmarked
+from weft.base.util import marked, merge, unmarked
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.loops import map as loop_map
 from weft.control_flow.loops import typed_leaves
@@ -33,17 +33,17 @@ from weft.custom_derivatives.custom_function import (
     fitted,
 )
 from weft.errors import Fix, MissingRuleError, WeftNotImplementedError, WeftTypeError, api_boundary
-from weft.interpreters.function_results import check_results
-from weft.interpreters.jvp import jvp_flat, jvp_jaxpr
-from weft.interpreters.linearize import record_linear
-from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
-from weft.interpreters.staging import function_name, rebuild
-from weft.interpreters.symbolic_zeros import (
+from weft.interpreters.jvp import (
+    jvp_flat,
+    jvp_jaxpr,
     known_operands,
     merge_cotangents,
     merge_zeros,
     nonzero_tangents,
 )
+from weft.interpreters.linearize import record_linear
+from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
+from weft.interpreters.staging import check_results, function_name, rebuild
 from weft.interpreters.transpose import backward_pass
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import instantiate

@@ -1,7 +1,7 @@
 """References: arrays that can be written. See `weft.new_ref`."""
 
 from weft.base.facades import public_names
-from weft.core.references import RefType as AbstractRef
+from weft.core.effects import RefType as AbstractRef
 from weft.refs.ref_functions import addupdate, empty_ref, free_ref, freeze, get, set, swap
 from weft.refs.reference import Ref, new_ref
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weft.base.marked_lists import marked, merge, one_each, partition, spread, unmarked
+from weft.base.util import marked, merge, one_each, partition, spread, unmarked
 
 pytestmark = pytest.mark.fast
 

@@ -20,8 +20,7 @@ from weft.callbacks.primitives import effects_barrier, io_callback, pure_callbac
 from weft.core.check import check_jaxpr
 from weft.core.effects import IO, ORDERED_DEBUG, ORDERED_IO, any_ordered
 from weft.core.jaxpr import Jaxpr
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
 from weft.lowering.executables import compile_program, run_program
 from weft.lowering.module import lower_to_module
 from weft.runtime.backends import host_callbacks

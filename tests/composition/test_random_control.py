@@ -24,8 +24,7 @@ from loop_cases import program
 from weft import lax, tree
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import eval_jaxpr
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
 
 SHAPES = [(), (2,), (2, 3)]
 

@@ -15,8 +15,7 @@ from weft import lax
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Jaxpr, Literal, eval_jaxpr, jaxprs_in
 from weft.errors import TreeError, WeftTypeError, WeftValueError
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
 from weft.testing import check_grads
 
 X = np.array([0.5, -1.5, 2.0], dtype=np.float32)

@@ -10,8 +10,7 @@ import weft.numpy as jnp
 from closeness import close_trees as close
 from loop_cases import check_every_split, check_every_use, equations, names
 from weft import lax
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
 
 pytestmark = pytest.mark.fast
 

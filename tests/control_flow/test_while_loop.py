@@ -21,8 +21,7 @@ from loop_cases import (
 )
 from weft import lax
 from weft.errors import LeakedTracerError, TreeError, WeftTypeError, WeftValueError
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
 from weft.testing import check_grads
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]

@@ -19,7 +19,7 @@ from weft.kinds.array_function import ArrayFunction
 from weft.lowering.eval_trace import one_operation
 from weft.lowering.executables import LITTLE, run_program
 from weft.ops.elementwise.arithmetic import tanh_p
-from weft.random.draws import _is_exact
+from weft.random.streams import _is_exact
 from weft.sharding import Layout
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]

@@ -10,7 +10,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft.core.jaxpr import eval_jaxpr
-from weft.dispatch.packed_constants import FEWEST, MOST_BYTES, packed
+from weft.dispatch.executable_calls import FEWEST, MOST_BYTES, packed
 
 N = FEWEST + 16
 DTYPES = ("float32", "float16", "bfloat16", "int8", "uint32", "bool", "complex64")

@@ -15,7 +15,7 @@ from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.types import ArrayType
 from weft.extend.core import Primitive
-from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr
 
 F32 = ArrayType((), np.float32)
 

@@ -23,7 +23,7 @@ from weft.lowering.layout_inference import (
     read_cost,
     reads_of,
 )
-from weft.lowering.loop_layouts import keep_layouts
+from weft.lowering.result_layouts import keep_layouts
 from weft.sharding import Format, Layout, NamedSharding
 from weft.sharding import PartitionSpec as P
 

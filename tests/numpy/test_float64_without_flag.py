@@ -17,7 +17,7 @@ import weft
 import weft.numpy as jnp
 from valid_calls import Valid, valid_calls
 from weft import lax
-from weft.arrays import rounded_values
+from weft.arrays import conversion
 
 THIRD = 1 / 3
 B = np.array([THIRD])
@@ -26,7 +26,7 @@ EXACT = np.array([0.5])
 
 @pytest.fixture(autouse=True)
 def without_flag(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(rounded_values, "_warned", set())
+    monkeypatch.setattr(conversion, "_warned", set())
     with weft.enable_x64(False):
         yield
 

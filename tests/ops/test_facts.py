@@ -1,4 +1,4 @@
-"""What primitives say of themselves in their declarations: see `weft.core.facts`."""
+"""What primitives say of themselves in their declarations: see `weft.core.primitive`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from weft import dtypes
 from weft.analysis.operation_costs import work_of
 from weft.api.autodiff import jvp
 from weft.api.jit import make_jaxpr
-from weft.core.facts import Facts
+from weft.core.primitive import Facts
 
 pytestmark = pytest.mark.fast
 

@@ -15,7 +15,7 @@ import pytest
 import weft
 from weft import profiler
 from weft.errors import WeftValueError
-from weft.profiler.perfetto import serve_once, write_for_perfetto
+from weft.profiler.session import serve_once, write_for_perfetto
 
 
 def test_what_takes_memory_is_a_profile_of_pprof(tmp_path):

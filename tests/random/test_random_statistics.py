@@ -15,7 +15,7 @@ import weft.numpy as wnp
 from generators import IMPLEMENTATIONS
 from weft import config, random
 from weft.api.vmap import vmap
-from weft.random.tails import tail_number
+from weft.random.gaussian import tail_number
 
 N = 20_000
 # With fixed keys a test either passes for good or fails for good; at this level one of a thousand

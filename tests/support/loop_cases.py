@@ -10,8 +10,7 @@ from closeness import close_trees as close
 from weft import tree
 from weft.core.check import check_jaxpr
 from weft.core.jaxpr import Jaxpr, eval_jaxpr, jaxprs_in
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
 
 
 def unrolled_scan(f, init, xs=None, length=None, reverse=False, unroll=1):

@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.analysis.collective_bytes import KIND_OF
-from weft.analysis.comms_html import html
-from weft.analysis.comms_rows import KINDS, CommsRow, rows_of
-from weft.analysis.comms_text import listed, table
+from weft.analysis.comms_reports import html, listed, table
+from weft.analysis.comms_rows import KIND_OF, KINDS, CommsRow, rows_of
 from weft.analysis.hlo_collectives import compiled_rows
 from weft.analysis.occurrences import occurrences
 from weft.analysis.overlap import Schedule, schedule
@@ -27,9 +25,8 @@ from weft.core.types import type_of
 from weft.dispatch.jitted import Jitted
 from weft.errors import CommunicationError, Fix, WeftError, WeftTypeError, api_boundary
 from weft.export.call_exported import call_exported_p
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.function_results import check_function
-from weft.interpreters.staging import function_name
+from weft.interpreters.partial_eval import dce_jaxpr
+from weft.interpreters.staging import check_function, function_name
 from weft.ops.structural.sharding_constraint import sharding_constraint_p
 from weft.sharding import NamedSharding
 from weft.sharding.mesh import AnyMesh

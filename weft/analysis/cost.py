@@ -13,9 +13,8 @@ from weft.api.jit import make_jaxpr
 from weft.base import source as sources
 from weft.dispatch.jitted import Jitted
 from weft.errors import api_boundary
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.function_results import check_function
-from weft.interpreters.staging import function_name
+from weft.interpreters.partial_eval import dce_jaxpr
+from weft.interpreters.staging import check_function, function_name
 
 _MOST_LINES = 20
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.analysis.cost import CostReport, cost, short
 from weft.analysis.hardware import Hardware, check_hardware, communication_time
-from weft.analysis.line_chart import line_chart
+from weft.analysis.picture_style import line_chart
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.sharding.mesh import AnyMesh
 

@@ -10,7 +10,7 @@ import dataclasses
 from collections import defaultdict
 from typing import Any
 
-from weft.analysis.collective_bytes import collective_of, size_in_bytes
+from weft.analysis.comms_rows import collective_of, size_in_bytes
 from weft.analysis.occurrences import Place, place_of
 from weft.analysis.operation_costs import is_fusible, is_view, moved_bytes, work_of
 from weft.core.inner_programs import InnerPrograms, inner_programs

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.analysis.array_html import array_html
-from weft.analysis.collective_bytes import size_in_bytes
+from weft.analysis.comms_rows import size_in_bytes
 from weft.analysis.picture_forms import JaxprPicture, LayoutPicture, Picture
 from weft.arrays.array import Array
 from weft.core.axes import mesh_axes

@@ -49,10 +49,9 @@ from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError, api_boundary
-from weft.interpreters.function_results import check_results
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
-from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr
 from weft.interpreters.transpose import backward_pass
 from weft.numpy.promotion import UnaryUfunc
 from weft.ops.elementwise.convert import convert_element_type

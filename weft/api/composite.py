@@ -16,16 +16,14 @@ import numpy as np
 from weft import dtypes
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.loops import typed_leaves
-from weft.core.facts import Facts
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
-from weft.core.primitive import Primitive
+from weft.core.primitive import Facts, Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
 from weft.custom_derivatives.custom_primitive import jvp_by_linearize
 from weft.errors import WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_function
-from weft.interpreters.jvp import jvp_flat
+from weft.interpreters.jvp import jvp_flat, known_operands, merge_cotangents, nonzero_tangents
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
-from weft.interpreters.symbolic_zeros import known_operands, merge_cotangents, nonzero_tangents
+from weft.interpreters.staging import check_function
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.runtime import stablehlo

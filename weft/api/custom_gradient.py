@@ -10,8 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from weft import dtypes, tree
 from weft.api.autodiff import flat_function
 from weft.api.gradient_arguments import operands
-from weft.base.marked_lists import merge, partition
-from weft.base.util import like
+from weft.base.util import like, merge, partition
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.trace import Tracer
 from weft.core.types import type_of

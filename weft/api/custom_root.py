@@ -20,8 +20,7 @@ from weft.core.rules import Zero
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, TreeError, api_boundary
-from weft.interpreters.function_results import check_function
-from weft.interpreters.staging import function_name
+from weft.interpreters.staging import check_function, function_name
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.structural.tangents import instantiate
 from weft.tracing.traces import TracedBody

@@ -21,11 +21,9 @@ from weft.arrays.array import (
     to_layout,
     to_place,
 )
-from weft.arrays.conversion import as_array, own_array
-from weft.arrays.same_values import check_same
+from weft.arrays.conversion import as_array, check_same, own_array
 from weft.arrays.shards import Parts, join, parts_of, put_parts
-from weft.arrays.transfers import explicit_transfers
-from weft.arrays.uncommitted import default_place
+from weft.arrays.transfers import default_place, explicit_transfers
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary

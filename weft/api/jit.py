@@ -21,8 +21,7 @@ from weft.core.types import type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, install_excepthook
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
 from weft.ops.elementwise.convert import beside_float64
 from weft.refs.reference import Ref, with_staged

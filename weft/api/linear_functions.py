@@ -30,11 +30,10 @@ from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_function import check_structure, fitted
 from weft.custom_derivatives.custom_primitive import jvp_by_linearize
 from weft.errors import api_boundary
-from weft.interpreters.function_results import check_function
+from weft.interpreters.hoist import pvary_jaxpr, varying_along
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
-from weft.interpreters.retype import pvary_jaxpr, varying_along
-from weft.interpreters.staging import function_name
+from weft.interpreters.staging import check_function, function_name
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.ops.structural.shape import move_dim
 from weft.ops.structural.tangents import add_tangents, instantiate

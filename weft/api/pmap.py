@@ -23,8 +23,7 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.dispatch.jitted import Jitted
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import function_name
+from weft.interpreters.staging import check_results, function_name
 from weft.ops.elementwise.convert import beside_float64
 from weft.ops.structural.shape import expand_dims, move_dim, squeeze
 from weft.ops.structural.sharding_constraint import with_sharding_constraint

@@ -1,21 +1,21 @@
-"""What reverse mode keeps of a function: `print_saved_residuals`."""
+"""The two passes of reverse mode as functions, and what the first keeps for the second."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from weft.api.autodiff import flat_function
+from weft.api.autodiff import flat_function, vjp
 from weft.api.gradient_arguments import operands
+from weft.api.jit import jit
 from weft.base import source as sources
 from weft.control_flow.checkpoint_policies import name_given
 from weft.core.jaxpr import Equation, Jaxpr, Literal
 from weft.core.types import ArrayType, type_of
 from weft.dtypes import INEXACT
 from weft.errors import api_boundary
-from weft.interpreters.function_results import check_function
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.staging import trace_to_jaxpr
+from weft.interpreters.staging import check_function, trace_to_jaxpr
 from weft.ops.structural.constants import inline_consts
 from weft.tracing.argument_names import argument_names
 
@@ -96,3 +96,44 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
     """
     for of, where in saved_residuals(f, *args, **kwargs):
         print(f"{of} {where}")
+
+
+def fwd_and_bwd(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    jitted: bool = True,
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The forward pass and the backward pass of a function, as two functions.
+
+    `fwd(*args)` returns the result and the residuals (and what `fun` returns beside its result,
+    with `has_aux`); `bwd(residuals, cotangent)` returns the cotangents of the arguments that
+    `argnums` says: a tuple where it is a sequence. Both are jitted unless `jitted` is False. The
+    residuals are a tree, so they can be kept, moved and passed to other functions. Raises what
+    `vjp` does.
+
+    >>> import weft, weft.numpy as jnp
+    >>> fwd, bwd = weft.fwd_and_bwd(lambda x, y: x * jnp.sin(y), argnums=(0, 1))
+    >>> out, residuals = fwd(2.0, 0.0)
+    >>> bwd(residuals, 1.0)
+    (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    single = isinstance(argnums, int)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    def fwd(*args: Any, **kwargs: Any) -> Any:
+        places = [number % len(args) for number in numbers]
+
+        def of_some(*some: Any) -> Any:
+            full = list(args)
+            for place, value in zip(places, some, strict=True):
+                full[place] = value
+            return fun(*full, **kwargs)
+
+        return vjp(of_some, *[args[place] for place in places], has_aux=has_aux)
+
+    def bwd(residuals: Any, cotangent: Any) -> Any:
+        found = residuals(cotangent)
+        return found[0] if single else found
+
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

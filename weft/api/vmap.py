@@ -19,8 +19,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import function_name
+from weft.interpreters.staging import check_results, function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.interpreters.vmappable import (
     VmappableValue,

@@ -17,8 +17,7 @@ from weft import config, dtypes
 from weft.arrays.host_values import host_values
 from weft.arrays.shards import Shard, gathered, move, parts_of, put_blocks, relayout, shares
 from weft.arrays.texts import array_repr, array_str
-from weft.arrays.transfers import guard
-from weft.arrays.uncommitted import Uncommitted, default_place
+from weft.arrays.transfers import Uncommitted, default_place, guard
 from weft.base import source as sources
 from weft.base.notebooks import ShownInNotebooks
 from weft.base.program_caches import on_clear
@@ -78,7 +77,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
     _host: np.ndarray[Any, Any]
     _donated_at: sources.Source | None
     _remembered: bool
-    _rounding: Any  # where the default width has rounded its values: see weft.arrays.rounded_values
+    _rounding: Any  # where the default width has rounded its values: see weft.arrays.conversion
     _spelling: Sharding  # as its user wrote it, where the canonical one is another
 
     def __init__(self, buffer: Any, type: ArrayType, signature: Any) -> None:

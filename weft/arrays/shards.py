@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.arrays.relayout import copied, reordered, stored_type
+from weft.arrays.transfers import copied, reordered, stored_type
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftValueError
 from weft.runtime import client

@@ -10,6 +10,8 @@ all that its objects consist of, by bits, so that they are the same to every pro
 them; what they contain has a key in turn. An object of any other class stands for itself, and is
 equal to what its class says: for most classes itself alone, and where a class defines equality, its
 author has decided it. Functions are such objects: they count by identity.
+
+Caches by parameters of equations, under exact keys: see `weft.base.exact_keys`.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import operator
 import struct
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -107,3 +110,36 @@ def _compares_fields(cls: type) -> bool:
     """Whether `dataclass` made the equality of a class, by which no NaN equals itself."""
     code = getattr(cls.__eq__, "__code__", None)
     return "__eq__" in vars(cls) and code is not None and code.co_filename == "<string>"
+
+
+_NAME = operator.itemgetter(0)
+
+
+def parameters_key(params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """A cache key of parameters that does not depend on their order."""
+    return tuple(sorted(((name, exact_key(value)) for name, value in params.items()), key=_NAME))
+
+
+class ParameterCache(dict[Any, Any]):
+    """A cache by operand types and parameters: for primitives from outside, and for those whose
+    parameters hold numbers that equality does not tell apart. A key is a tuple of types or
+    signatures, ending with `tuple(params.items())` if there are any."""
+
+    __slots__ = ()
+
+    def __getitem__(self, key: Any) -> Any:
+        return super().__getitem__(_with_exact_parameters(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(_with_exact_parameters(key), value)
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """The cached value, or the default."""
+        return super().get(_with_exact_parameters(key), default)
+
+
+def _with_exact_parameters(key: Any) -> Any:
+    last = key[-1] if type(key) is tuple and key else None
+    if type(last) is tuple and last and type(last[0]) is tuple and type(last[0][0]) is str:
+        return (*key[:-1], parameters_key(dict(last)))
+    return key

@@ -32,7 +32,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Types, Values, Zero
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_function
+from weft.interpreters.staging import check_function
 from weft.lowering.placement import joint_place
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 from weft.runtime import stablehlo, stablehlo_collectives

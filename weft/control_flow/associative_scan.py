@@ -16,7 +16,7 @@ from weft.control_flow.loops import no_axis, typed_leaves
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, TreeError, WeftTypeError, api_boundary
-from weft.interpreters.function_results import check_function, check_results
+from weft.interpreters.staging import check_function, check_results
 from weft.ops.indexing.slicing import slice
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import canonical_axis, reshape

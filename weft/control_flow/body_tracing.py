@@ -4,6 +4,8 @@ Python runs a loop's body once. Where a carried value comes out with another typ
 because a Python number went in or because devices come to hold different values, the recorded
 jaxpr is typed again with the wider types, until they no longer change; Python runs again only
 where a number that yields to other dtypes did yield, since then the body may take other paths.
+
+Primitives that hold jaxprs as parameters, and take a program with its closed-over values too.
 """
 
 from __future__ import annotations
@@ -16,18 +18,24 @@ from typing import Any
 from weft import dtypes, tree
 from weft.arrays.conversion import as_array
 from weft.base import source as sources
-from weft.core.jaxpr import Jaxpr, Var, eval_jaxpr, jaxprs_in, map_jaxprs
+from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, eval_jaxpr, jaxprs_in, map_jaxprs
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Types
 from weft.core.shared_jaxprs import emits_jaxprs, program_alone, shared
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
-from weft.interpreters.function_results import check_results, leaf_paths
-from weft.interpreters.retype import cast_to, join_types
-from weft.interpreters.staging import function_name, rebuild, trace_to_jaxpr
+from weft.interpreters.hoist import cast_to, join_types
+from weft.interpreters.staging import (
+    check_results,
+    function_name,
+    leaf_paths,
+    rebuild,
+    trace_to_jaxpr,
+)
 from weft.lowering.eval_trace import operation_key, operation_program
 from weft.lowering.executables import run_program
 from weft.ops.elementwise.convert import convert_element_type
+from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.joining import concatenate_p
 from weft.refs.discharge import array_in, discharge, has_references
 from weft.refs.reference import contents
@@ -344,3 +352,28 @@ def _advice(got: ArrayType, out: ArrayType, stays: bool, grows: bool) -> str:
         f"start with dtype {dtypes.short_name(out.dtype)}, or convert what the body returns to "
         f"{dtypes.short_name(got.dtype)}"
     )
+
+
+def _open(value: Any) -> Any:
+    """The jaxpr of a program, with its closed-over values as constants."""
+    if type(value) is ClosedJaxpr:
+        return inline_consts(value.jaxpr, value.consts)
+    return tuple(map(_open, value)) if type(value) in (tuple, list) else value
+
+
+class ProgramPrimitive(Primitive):
+    """A primitive with several results whose parameters hold jaxprs. Interpreters from outside may
+    pass a `ClosedJaxpr`, as `make_jaxpr` returns it."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, multiple_results=True, memoise=False)
+
+    def bind(self, /, *args: Any, **params: Any) -> Any:
+        """Applies the primitive: arrays are positional, parameters are keywords."""
+        for name, value in params.items():
+            kind = type(value)
+            if kind is ClosedJaxpr or kind is tuple and value and type(value[0]) is ClosedJaxpr:
+                params[name] = _open(value)
+        return super().bind(*args, **params)

@@ -15,10 +15,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
 from weft.base import source as sources
-from weft.base.marked_lists import Flags, marked, unmarked
-from weft.base.util import like
-from weft.control_flow.body_tracing import run_as_one, trace_body
-from weft.control_flow.branch_residuals import ResidualSlots
+from weft.base.util import Flags, like, marked, unmarked
+from weft.control_flow.body_tracing import ProgramPrimitive, run_as_one, trace_body
+from weft.control_flow.branches import ResidualSlots
 from weft.control_flow.checkpoint_policies import (
     MAKERS_BY_NAME,
     Offloadable,
@@ -29,7 +28,6 @@ from weft.control_flow.checkpoint_policies import (
 from weft.control_flow.cond import cond_p
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import stacked_type
-from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.control_flow.scan import scan_p
 from weft.core import rules
 from weft.core.check import checked
@@ -47,18 +45,22 @@ from weft.core.rules import Derived, Values
 from weft.core.shared_jaxprs import emits_jaxprs
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.dce import dce_equations, dce_jaxpr, without_debug_effects
-from weft.interpreters.function_results import check_function
 from weft.interpreters.hoist import hoist_program
+from weft.interpreters.jvp import merge_zeros, nonzero_tangents
 from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
-from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
+from weft.interpreters.partial_eval import (
+    all_unknown,
+    dce_equations,
+    dce_jaxpr,
+    partial_eval_jaxpr,
+    without_debug_effects,
+)
 from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
-from weft.interpreters.staging import rebuild
-from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
+from weft.interpreters.staging import check_function, rebuild
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.ops.elementwise.convert import beside_float64
-from weft.ops.structural.memory_kinds import in_memory_p
+from weft.ops.structural.layout_constraint import in_memory_p
 from weft.refs.discharge import as_closure, has_references, pure_call
 from weft.runtime import stablehlo
 

@@ -20,14 +20,17 @@ from weft import dtypes, tree
 from weft.argument_errors import NOT_GIVEN
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.base.marked_lists import marked, partition
 from weft.base.notebooks import line_text
-from weft.control_flow.body_tracing import permute_jaxpr, trace_body
-from weft.control_flow.branch_references import pure_branches
-from weft.control_flow.branch_residuals import ResidualSlots
+from weft.base.util import marked, partition
+from weft.control_flow.body_tracing import ProgramPrimitive, permute_jaxpr, trace_body
+from weft.control_flow.branches import (
+    ResidualSlots,
+    map_in_order,
+    pure_branches,
+    select_rows,
+    stop_gradient_elsewhere,
+)
 from weft.control_flow.in_python import in_python, known_number
-from weft.control_flow.mapped_choice import map_in_order, select_rows, stop_gradient_elsewhere
-from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.check import check_operands_fit, checked
@@ -48,26 +51,23 @@ from weft.core.shared_jaxprs import emits_jaxprs
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, TreeError, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.function_results import leaf_paths
-from weft.interpreters.hoist import hoist_casts
-from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.one_jaxpr import smaller_equation, split_equation
-from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
-from weft.interpreters.residuals import linearize_sparing
-from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
-from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
-from weft.interpreters.staging import function_name, rebuild
-from weft.interpreters.symbolic_zeros import (
+from weft.interpreters.hoist import cast_to, hoist_casts, pvary_jaxpr, varying_along
+from weft.interpreters.jvp import (
+    jvp_jaxpr,
     known_operands,
     merge_cotangents,
     merge_zeros,
     nonzero_tangents,
 )
+from weft.interpreters.linearize import linearize_jaxpr
+from weft.interpreters.one_jaxpr import smaller_equation, split_equation
+from weft.interpreters.partial_eval import all_unknown, dce_jaxpr, partial_eval_jaxpr
+from weft.interpreters.residuals import linearize_sparing
+from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
+from weft.interpreters.staging import function_name, leaf_paths, rebuild
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
-from weft.lowering.loop_layouts import keep_layouts
+from weft.lowering.result_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
 from weft.ops.elementwise.arithmetic import eq, ne
 from weft.ops.elementwise.convert import beside_float64, convert_element_type

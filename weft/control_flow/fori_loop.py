@@ -17,8 +17,7 @@ from weft.control_flow.while_loop import run_while_loop
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.interpreters.function_results import check_function
-from weft.interpreters.staging import function_name
+from weft.interpreters.staging import check_function, function_name
 from weft.ops.elementwise.arithmetic import add, lt, sub
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.rounding import ceil

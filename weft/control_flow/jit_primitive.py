@@ -13,10 +13,10 @@ from typing import Any
 from weft import config
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.base.marked_lists import marked
-from weft.control_flow.program_primitive import ProgramPrimitive
-from weft.core.facts import Facts
+from weft.base.util import marked
+from weft.control_flow.body_tracing import ProgramPrimitive
 from weft.core.jaxpr import Jaxpr
+from weft.core.primitive import Facts
 from weft.core.rules import Hoisted, Params
 from weft.core.shared_jaxprs import emits_jaxprs, program_alone
 from weft.interpreters.hoist import hoist_program

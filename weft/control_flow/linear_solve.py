@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 from weft import tree
-from weft.base.marked_lists import marked, spread
+from weft.base.util import marked, spread
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.loops import typed_leaves
 from weft.core import rules
@@ -35,11 +35,9 @@ from weft.core.rules import (
 )
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftNotImplementedError, WeftTypeError, api_boundary
-from weft.interpreters.function_results import check_function, leaf_paths
-from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.retype import pvary_jaxpr, varying_along
-from weft.interpreters.staging import function_name, rebuild
-from weft.interpreters.symbolic_zeros import known_operands, merge_zeros, nonzero_tangents
+from weft.interpreters.hoist import pvary_jaxpr, varying_along
+from weft.interpreters.jvp import jvp_jaxpr, known_operands, merge_zeros, nonzero_tangents
+from weft.interpreters.staging import check_function, function_name, leaf_paths, rebuild
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.ops.collectives.all_reduce import pbroadcast

@@ -11,13 +11,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from weft.base.marked_lists import Flags, partition
+from weft.base.util import Flags, partition
 from weft.control_flow.body_tracing import permute_jaxpr
 from weft.core.check import checked
 from weft.core.jaxpr import Jaxpr, Var
 from weft.core.rules import AxisData, Dims
 from weft.core.types import ArrayType
-from weft.interpreters.dce import dce_equations
+from weft.interpreters.partial_eval import dce_equations
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.shape import move_dim
 

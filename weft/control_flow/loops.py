@@ -27,9 +27,8 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.interpreters.function_results import check_function, check_results, leaf_paths
 from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
-from weft.interpreters.staging import function_name
+from weft.interpreters.staging import check_function, check_results, function_name, leaf_paths
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.elementwise.arithmetic import add, sub
 from weft.ops.elementwise.convert import beside_float64

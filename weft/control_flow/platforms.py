@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.control_flow.cond import bind_branches
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, api_boundary
-from weft.interpreters.function_results import check_function
+from weft.interpreters.staging import check_function
 from weft.ops.declare import primitive
 from weft.runtime import stablehlo
 

@@ -29,8 +29,8 @@ from weft.core.shared_jaxprs import shared
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.interpreters.hoist import retype_together
 from weft.interpreters.jvp import jvp_flat
-from weft.interpreters.retype import retype_together
 from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.ops.declare import primitive, result_type

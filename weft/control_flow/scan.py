@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from weft import dtypes
-from weft.base.marked_lists import Flags, marked, partition, spread, unmarked
-from weft.control_flow.body_tracing import close_carry, permute_jaxpr, run_as_one
+from weft.base.util import Flags, marked, partition, spread, unmarked
+from weft.control_flow.body_tracing import ProgramPrimitive, close_carry, permute_jaxpr, run_as_one
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import (
     Loop,
@@ -31,7 +31,6 @@ from weft.control_flow.loop_parts import (
     second_loop,
     stacked_type,
 )
-from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core import rules
 from weft.core.access_pattern import Inner, Read, Reads, Step, full_read
 from weft.core.check import checked, operands_do_not_fit
@@ -41,24 +40,22 @@ from weft.core.rules import AxisData, Derived, Dims, Hoisted, Mapped, Params, Re
 from weft.core.shared_jaxprs import emits_jaxprs
 from weft.core.types import ArrayType, type_of
 from weft.errors import JaxprError
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.hoist import hoist_casts
-from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.one_jaxpr import smaller_equation
-from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.residuals import choose_residuals
-from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
-from weft.interpreters.staging import rebuild
-from weft.interpreters.symbolic_zeros import (
+from weft.interpreters.hoist import cast_to, hoist_casts, pvary_jaxpr, varying_along
+from weft.interpreters.jvp import (
+    jvp_jaxpr,
     known_operands,
     merge_cotangents,
     merge_zeros,
     nonzero_tangents,
 )
+from weft.interpreters.linearize import linearize_jaxpr
+from weft.interpreters.one_jaxpr import smaller_equation
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
+from weft.interpreters.residuals import choose_residuals
+from weft.interpreters.staging import rebuild
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
-from weft.lowering.loop_layouts import keep_layouts
+from weft.lowering.result_layouts import keep_layouts
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.dynamic_slicing import dynamic_index_in_dim
 from weft.ops.structural.extended_dtypes import physical_type

@@ -16,9 +16,10 @@ from typing import Any, TypeVar, overload
 
 from weft import dtypes, tree
 from weft.arrays.array import Array
-from weft.base.marked_lists import Flags, marked, partition
+from weft.base.util import Flags, marked, partition
 from weft.control_flow.body_tracing import (
     LoopWithReferences,
+    ProgramPrimitive,
     check_carry_structure,
     close_carry,
     permute_jaxpr,
@@ -26,11 +27,10 @@ from weft.control_flow.body_tracing import (
     trace_body,
     trace_loop_body,
 )
+from weft.control_flow.branches import map_in_order, select_rows
 from weft.control_flow.in_python import in_python, run_while
 from weft.control_flow.loop_parts import fixpoint, is_mapped, moved_to_front
 from weft.control_flow.loops import typed_leaves
-from weft.control_flow.mapped_choice import map_in_order, select_rows
-from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.control_flow.progress import ProgressArgument, count_steps, teller_of
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
@@ -58,18 +58,19 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.interpreters.dce import dce_jaxpr, drop_debug_effects
-from weft.interpreters.function_results import check_function
-from weft.interpreters.hoist import hoist_casts
-from weft.interpreters.jvp import jvp_jaxpr
+from weft.interpreters.hoist import cast_to, hoist_casts, pvary_jaxpr, varying_along
+from weft.interpreters.jvp import jvp_jaxpr, merge_zeros, nonzero_tangents
 from weft.interpreters.one_jaxpr import smaller_equation
-from weft.interpreters.partial_eval import all_unknown, partial_eval_jaxpr
-from weft.interpreters.retype import cast_to, pvary_jaxpr, varying_along
+from weft.interpreters.partial_eval import (
+    all_unknown,
+    dce_jaxpr,
+    drop_debug_effects,
+    partial_eval_jaxpr,
+)
 from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
-from weft.interpreters.staging import function_name, rebuild
-from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
+from weft.interpreters.staging import check_function, function_name, rebuild
 from weft.interpreters.vmap import vmap_jaxpr
-from weft.lowering.loop_layouts import keep_layouts
+from weft.lowering.result_layouts import keep_layouts
 from weft.ops.collectives.named_axes import check_silent
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.layout_constraint import constraint_equation, row_major_entry

@@ -37,8 +37,7 @@ from weft.errors import (
     name_error,
     trim,
 )
-from weft.interpreters.function_results import check_function, check_results
-from weft.interpreters.staging import function_name
+from weft.interpreters.staging import check_function, check_results, function_name
 from weft.ops.elementwise.convert import beside_float64, convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p
 from weft.ops.structural.tangents import zeros

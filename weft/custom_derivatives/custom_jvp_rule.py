@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from weft import dtypes, tree
-from weft.base.marked_lists import marked
+from weft.base.util import marked
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.shared_jaxprs import register_content
 from weft.core.types import ArrayType, type_of
@@ -35,9 +35,8 @@ from weft.custom_derivatives.custom_primitive import (
     mapped_at_front,
 )
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import function_name
-from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
+from weft.interpreters.jvp import merge_zeros, nonzero_tangents
+from weft.interpreters.staging import check_results, function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.structural.tangents import add_tangents, instantiate
 from weft.tracing.closure_lifting import register_closure

@@ -16,7 +16,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.conversion import as_array
-from weft.base.marked_lists import marked, merge, spread, unmarked
+from weft.base.util import marked, merge, spread, unmarked
 from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -24,16 +24,16 @@ from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Values, Zer
 from weft.core.shared_jaxprs import emits_jaxprs, register_content, with_rule
 from weft.core.types import ArrayType, type_of
 from weft.errors import ConcretizationError, Fix, WeftTypeError
-from weft.interpreters.jvp import jvp_flat
-from weft.interpreters.linearize import linear_program, linearize_flat, user_rule
-from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
-from weft.interpreters.staging import trace_to_jaxpr
-from weft.interpreters.symbolic_zeros import (
+from weft.interpreters.jvp import (
+    jvp_flat,
     known_operands,
     merge_cotangents,
     merge_zeros,
     nonzero_tangents,
 )
+from weft.interpreters.linearize import linear_program, linearize_flat, user_rule
+from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
+from weft.interpreters.staging import trace_to_jaxpr
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import element_type, mapped_type, vmap_flat, vmap_jaxpr
 from weft.ops.indexing.slicing import slice_in_dim

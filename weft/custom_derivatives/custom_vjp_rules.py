@@ -14,7 +14,7 @@ from typing import Any
 
 from weft import dtypes
 from weft import tree as trees
-from weft.base.marked_lists import marked, merge, unmarked
+from weft.base.util import marked, merge, unmarked
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.shared_jaxprs import register_content
 from weft.core.trace import Tracer
@@ -40,9 +40,8 @@ from weft.custom_derivatives.custom_primitive import (
 )
 from weft.custom_derivatives.pullback import Pullback, push_forward, push_forward_later
 from weft.errors import DTypeError, Fix, TreeError, api_boundary
-from weft.interpreters.function_results import check_results
-from weft.interpreters.staging import function_name
-from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
+from weft.interpreters.jvp import merge_zeros, nonzero_tangents
+from weft.interpreters.staging import check_results, function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.tangents import zeros

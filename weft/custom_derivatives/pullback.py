@@ -15,7 +15,7 @@ import numpy as np
 from weft import config
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.base.marked_lists import Flags, marked, merge, spread, unmarked
+from weft.base.util import Flags, marked, merge, spread, unmarked
 from weft.core import rules
 from weft.core.axes import axis_environment, mesh_axes, with_environment
 from weft.core.inner_programs import InnerProgram, InnerPrograms
@@ -36,10 +36,9 @@ from weft.core.rules import (
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_primitive import jvp_by_linearize, mapped_at_front
 from weft.errors import Fix, MissingRuleError, WeftTypeError
-from weft.interpreters.jvp import jvp_flat
+from weft.interpreters.jvp import jvp_flat, nonzero_tangents
 from weft.interpreters.linearize import record_linear
 from weft.interpreters.staging import rebuild, trace_to_jaxpr
-from weft.interpreters.symbolic_zeros import nonzero_tangents
 from weft.interpreters.transpose import backward_pass
 from weft.interpreters.vmap import mapped_type, vmap_flat
 from weft.ops.collectives.all_reduce import psum_p

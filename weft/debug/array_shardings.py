@@ -13,7 +13,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, user_value
 from weft.errors import api_boundary
-from weft.interpreters.function_results import check_function
+from weft.interpreters.staging import check_function
 from weft.lowering.xla_shardings import from_xla
 from weft.ops.declare import primitive
 from weft.runtime import op_sharding, stablehlo_collectives

@@ -15,8 +15,8 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core import types
+from weft.core.effects import RefType
 from weft.core.jaxpr import Var
-from weft.core.references import RefType
 from weft.core.types import ArrayType
 from weft.ops.structural.extended_dtypes import physical_type
 

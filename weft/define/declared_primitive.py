@@ -13,11 +13,11 @@ from typing import Any
 from weft import config
 from weft.arrays.array import Array
 from weft.base import source as sources
+from weft.base.exact_keys import ParameterCache, parameters_key
 from weft.core import rules
 from weft.core.array_value import array_values
 from weft.core.axes import axis_environment, with_environment
 from weft.core.jaxpr import Jaxpr, jaxprs_in
-from weft.core.parameter_keys import ParameterCache, parameters_key
 from weft.core.primitive import Primitive
 from weft.core.rule_results import fits
 from weft.core.trace import Tracer

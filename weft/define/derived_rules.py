@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.marked_lists import marked
+from weft.base.util import marked
 from weft.control_flow.jit_primitive import jit_p
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
@@ -19,10 +19,9 @@ from weft.core.rules import LinearOperand, Values, Zero, not_linear
 from weft.core.types import ArrayType, type_of
 from weft.define.declared_primitive import DefinedPrimitive
 from weft.errors import Fix, MissingRuleError
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.jvp import jvp_jaxpr
+from weft.interpreters.jvp import jvp_jaxpr, merge_cotangents, merge_zeros
 from weft.interpreters.linearize import linearize_jaxpr
-from weft.interpreters.symbolic_zeros import merge_cotangents, merge_zeros
+from weft.interpreters.partial_eval import dce_jaxpr
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.ops.collectives.all_reduce import vary
 from weft.ops.structural.tangents import add_tangents, zeros

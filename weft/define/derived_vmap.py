@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.base.marked_lists import marked, merge, partition, unmarked
+from weft.base.util import marked, merge, partition, unmarked
 from weft.control_flow.loop_parts import Loop
 from weft.control_flow.scan import bind_scan
 from weft.core import rules

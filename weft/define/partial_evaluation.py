@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from weft.base import source as sources
-from weft.base.marked_lists import marked, one_each
+from weft.base.util import marked, one_each
 from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr
 from weft.core.trace import current_trace, running
 from weft.core.types import ArrayType, type_of
 from weft.define.flat_functions import shaped_abstractify
-from weft.interpreters.dce import dce_jaxpr
 from weft.interpreters.linearize import UserRuleTrace, share_captured
+from weft.interpreters.partial_eval import dce_jaxpr
 from weft.interpreters.staging import StagingTrace, StagingTracer, trace_to_jaxpr
 
 __all__ = [

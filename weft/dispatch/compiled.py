@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weft import tree
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.core.references import is_reference
+from weft.core.effects import is_reference
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.dispatch.call_checks import (

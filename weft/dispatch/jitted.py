@@ -46,9 +46,8 @@ from weft.dispatch.reference_calls import reference_call
 from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
-from weft.interpreters.function_results import check_results
 from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_numbers, warn_of_rounded_inputs
-from weft.interpreters.staging import function_name, trace_to_jaxpr
+from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr
 from weft.ops.elementwise.convert import beside_float64
 from weft.refs.discharge import (
     check_distinct,

@@ -15,9 +15,8 @@ from weft.arrays.conversion import as_array
 from weft.control_flow.jit_primitive import placed_program
 from weft.core.jaxpr import Jaxpr
 from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_unused
-from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call
-from weft.dispatch.packed_constants import packed
-from weft.interpreters.dce import dce_jaxpr
+from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call, packed
+from weft.interpreters.partial_eval import dce_jaxpr
 from weft.interpreters.repeated_bodies import with_called_bodies
 from weft.lowering.called_bodies import bodies_are_called
 from weft.lowering.executables import LoweredProgram, Program, device_for, lower_program

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from weft.base.facades import public_names
+from weft.core.effects import RefType as AbstractRef
 from weft.core.primitive import Primitive
-from weft.core.references import RefType as AbstractRef
 from weft.core.rules import Zero
 from weft.core.trace import current_trace
 from weft.core.types import ArrayType as ShapedArray

@@ -8,14 +8,13 @@ from typing import Any
 
 from weft.argument_errors import refusal
 from weft.base.facades import public_names
-from weft.control_flow.body_tracing import run_as_one, trace_body
+from weft.control_flow.body_tracing import ProgramPrimitive, run_as_one, trace_body
 from weft.control_flow.loops import typed_leaves
-from weft.control_flow.program_primitive import ProgramPrimitive
 from weft.core.jaxpr import Jaxpr
 from weft.errors import WeftTypeError, api_boundary
-from weft.interpreters.function_results import check_function
 from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
+from weft.interpreters.staging import check_function
 from weft.runtime import stablehlo
 
 __all__ = ["scheduling_group", "xla_metadata_call"]

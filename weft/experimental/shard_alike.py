@@ -9,7 +9,7 @@ from weft.argument_errors import refusal
 from weft.base.facades import public_names
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, TreeError
-from weft.ops.structural.sharding_groups import shard_alike_p
+from weft.ops.structural.sharding_constraint import shard_alike_p
 
 __all__ = ["shard_alike"]
 

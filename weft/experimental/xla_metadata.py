@@ -11,7 +11,7 @@ from weft import config, tree
 from weft.base import source
 from weft.base.facades import public_names
 from weft.core.types import user_value
-from weft.ops.structural.operation_metadata import metadata_value_p
+from weft.ops.structural.barriers import metadata_value_p
 
 __all__ = ["set_xla_metadata"]
 

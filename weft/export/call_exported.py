@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
-from weft.base.marked_lists import marked, spread
+from weft.base.util import marked, spread
 from weft.control_flow.body_tracing import run_compiled
-from weft.control_flow.mapped_choice import map_in_order
+from weft.control_flow.branches import map_in_order
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
@@ -24,7 +24,7 @@ from weft.core.rule_results import fits
 from weft.core.rules import AxisData, Dims, LinearOperand, Mapped, Values, not_linear
 from weft.core.types import ArrayType
 from weft.errors import Fix, JaxprError, WeftNotImplementedError, WeftValueError
-from weft.interpreters.symbolic_zeros import known_operands
+from weft.interpreters.jvp import known_operands
 from weft.ops.declare import join_varying
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.tangents import instantiate, zeros

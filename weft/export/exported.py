@@ -17,7 +17,7 @@ from weft import dtypes, tree
 from weft.api.jit import jit
 from weft.argument_errors import converted
 from weft.arrays.array import Array, as_stored
-from weft.base.marked_lists import marked, spread
+from weft.base.util import marked, spread
 from weft.core.axes import mesh_axes
 from weft.core.types import ArrayType, type_of, user_value
 from weft.custom_derivatives.custom_vjp_rules import custom_vjp

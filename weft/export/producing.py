@@ -18,7 +18,7 @@ from weft.api.autodiff import vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.api.meshes import make_mesh
 from weft.arrays.conversion import as_array
-from weft.base.marked_lists import marked, merge, unmarked
+from weft.base.util import marked, merge, unmarked
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer
@@ -41,7 +41,7 @@ from weft.export.serialized_values import Split, split_of
 from weft.export.symbolic_dimensions import SymbolicDimension, value_of
 from weft.export.symbolic_export import SymbolicExported, export_symbolic, symbolic_structs
 from weft.export.symbolic_types import SymbolicType
-from weft.interpreters.dce import dce_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr
 from weft.lowering.module import lower_to_module
 from weft.lowering.placement import operand_place, operand_shardings
 from weft.ops.indexing.creation import full

@@ -13,8 +13,8 @@ from weft.arrays.array import (
     to_place,
 )
 from weft.arrays.conversion import array_of, as_array, donatable
-from weft.arrays.relayout import layout_mode, stored_layout
 from weft.arrays.shards import join, parts_of, placement_text, stored_type
+from weft.arrays.transfers import layout_mode, stored_layout
 from weft.base.facades import public_names
 
 # fmt: off

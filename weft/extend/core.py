@@ -8,7 +8,6 @@ from weft.core.axes import *
 from weft.core.builder import JaxprBuilder
 from weft.core.check import check_jaxpr, checked, equally_varying, result_types
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO, Effect, any_ordered
-from weft.core.facts import Facts
 from weft.core.inner_programs import NO_PROGRAMS as no_programs
 from weft.core.inner_programs import InnerProgram, InnerPrograms, inner_programs
 from weft.core.jaxpr import NO_EFFECTS as no_effects
@@ -31,7 +30,7 @@ from weft.core.jaxpr import (
 )
 from weft.core.jaxpr import Equation as JaxprEqn
 from weft.core.jaxpr import jaxprs_in as jaxprs_in_params
-from weft.core.primitive import Primitive
+from weft.core.primitive import Facts, Primitive
 from weft.core.rules import AxisData, LinearOperand, Table, Zero, registered_twice
 from weft.core.rules import impl as impl_rules
 from weft.core.rules import type_rule as type_rules

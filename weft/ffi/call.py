@@ -15,7 +15,7 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.callbacks.primitives import check_vmap_method, no_vmap_method, promised_type, run_once
-from weft.control_flow.mapped_choice import map_in_order
+from weft.control_flow.branches import map_in_order
 from weft.core import rules
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.effects import IO

@@ -3,19 +3,21 @@
 A `DualTracer` pairs a primal with a tangent. A primitive none of whose operands has a tangent goes
 straight to the parent, and results whose tangent is a symbolic zero come back unboxed, so that only
 the differentiated part of a function pays.
+
+Packs and spreads lists of tangents, cotangents and operands of which some are symbolic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.marked_lists import marked, one_each
+from weft.base.util import Flags, marked, one_each, spread
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
-from weft.core.rules import Zero
+from weft.core.rules import LinearOperand, Types, Zero
 from weft.core.trace import (
     Trace,
     Tracer,
@@ -29,12 +31,37 @@ from weft.core.trace import (
 )
 from weft.core.types import type_of
 from weft.interpreters.staging import rebuild
-from weft.interpreters.symbolic_zeros import merge_zeros
 from weft.ops.structural.tangents import add_tangents, instantiate
 
 __all__ = [
     "DualTrace", "DualTracer", "JVPTrace", "add_tangents", "instantiate", "jvp_flat", "jvp_jaxpr",
 ]  # fmt: skip
+
+
+def nonzero_tangents(tangents: Iterable[Any]) -> tuple[Flags, list[Any]]:
+    """Which tangents (or cotangents) are not a `Zero`, and these."""
+    flags = tuple([type(t) is not Zero for t in tangents])
+    return flags, [t for t in tangents if type(t) is not Zero]
+
+
+def known_operands(operands: Sequence[Any]) -> tuple[Flags, list[Any]]:
+    """Which operands of a transpose rule are linear, and the values of the others."""
+    linear = tuple([type(x) is LinearOperand for x in operands])
+    return linear, [x for x in operands if type(x) is not LinearOperand]
+
+
+def merge_zeros(flags: Sequence[bool], values: Iterable[Any], types: Types) -> list[Any]:
+    """The next value where a flag is set, a `Zero` of the type's tangent elsewhere."""
+    given = iter(values)
+    pairs = zip(flags, types, strict=True)
+    return [next(given) if flag else Zero(type.tangent()) for flag, type in pairs]
+
+
+def merge_cotangents(
+    linear: Sequence[bool], reached: Sequence[bool], outs: Iterable[Any]
+) -> list[Any]:
+    """The cotangents of all operands: None unless linear and reached."""
+    return spread(linear, spread(reached, outs))
 
 
 class DualTracer(Tracer):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.marked_lists import Flags, marked
+from weft.base.util import Flags, marked
 from weft.core import rules
 from weft.core.check import checked, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
@@ -31,10 +31,9 @@ from weft.core.trace import (
 )
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError
-from weft.interpreters.dce import dce_equations
-from weft.interpreters.jvp import DualTrace, DualTracer
+from weft.interpreters.jvp import DualTrace, DualTracer, nonzero_tangents
+from weft.interpreters.partial_eval import dce_equations
 from weft.interpreters.staging import StagingTrace, StagingTracer
-from weft.interpreters.symbolic_zeros import nonzero_tangents
 from weft.ops.structural.constants import inline_consts
 from weft.ops.structural.tangents import instantiate
 

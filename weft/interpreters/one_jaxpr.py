@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from weft.base.marked_lists import Flags, marked, partition
+from weft.base.util import Flags, marked, partition
 from weft.core import rules
 from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.check import check_operands_fit
@@ -21,21 +21,19 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Rule, Values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.jvp import jvp_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.residuals import linearize_sparing
-from weft.interpreters.retype import retype_program
-from weft.interpreters.symbolic_zeros import (
+from weft.interpreters.hoist import retype_program
+from weft.interpreters.jvp import (
+    jvp_jaxpr,
     known_operands,
     merge_cotangents,
     merge_zeros,
     nonzero_tangents,
 )
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
+from weft.interpreters.residuals import linearize_sparing
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
-from weft.lowering.loop_layouts import keep_in_program
-from weft.lowering.result_layouts import whole_sources
+from weft.lowering.result_layouts import keep_in_program, whole_sources
 
 
 def _unchanged(params: Params, *_: Sequence[bool]) -> Params:

@@ -19,11 +19,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from weft.base.exact_keys import exact_key
+from weft.base.exact_keys import exact_key, parameters_key
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, jaxprs_in, map_jaxprs
-from weft.core.parameter_keys import parameters_key
 from weft.core.primitive import Primitive
 from weft.interpreters.linearize import Linearized
 from weft.interpreters.residuals import choose_residuals

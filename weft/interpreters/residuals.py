@@ -17,14 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
-from weft.base.exact_keys import exact_key, is_plain
-from weft.base.marked_lists import marked
+from weft.base.exact_keys import exact_key, is_plain, parameters_key
+from weft.base.util import marked
 from weft.core.check import checked
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
-from weft.core.parameter_keys import parameters_key
 from weft.core.types import ArrayType
-from weft.interpreters.dce import dce_equations
 from weft.interpreters.linearize import Linearized, linearize_jaxpr
+from weft.interpreters.partial_eval import dce_equations
 
 
 def linearize_sparing(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.arrays.rounded_values import HALVED, WIDE, lost_digits, mark_rounded, warn_once
+from weft.arrays.conversion import HALVED, WIDE, lost_digits, mark_rounded, warn_once
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
 from weft.ops.elementwise.convert import convert_element_type_p

@@ -3,6 +3,8 @@
 Recording is the hot path of the whole system, so it does little: look the result type up in the
 primitive's cache, note the user's line, append an equation. Every array that the function closes
 over becomes an input of the jaxpr (by identity, once); scalars become literals.
+
+Checks of the functions that users pass, and of their results.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from weft import config, dtypes
+from weft import config, dtypes, tree
+from weft.argument_errors import described, not_a_function
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base import source as sources
@@ -21,6 +24,7 @@ from weft.core import rules
 from weft.core.array_value import array_of_value, array_values
 from weft.core.axes import mesh_axes
 from weft.core.check import checked, equally_varying, result_types
+from weft.core.effects import RefType
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Types, not_linear
@@ -33,8 +37,16 @@ from weft.core.trace import (
     leaks_checked,
     running,
 )
-from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, Fix, GuardError, WeftError, WeftNotImplementedError
+from weft.core.types import ArrayType, type_of, user_value
+from weft.errors import (
+    AxisError,
+    Fix,
+    GuardError,
+    WeftError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+)
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.constants import inline_consts
 
@@ -450,3 +462,52 @@ def rebuild(function: Callable[..., Sequence[Any]], types: Types, name: str, wha
     """Traces a function that evaluates other jaxprs; closed-over arrays become constants."""
     jaxpr, consts = trace_to_jaxpr(function, types, transformation=what, name=name)
     return inline_consts(jaxpr, consts)
+
+
+def leaf_paths(structure: Any) -> list[str]:
+    """The path of each leaf of a structure, as text."""
+    dummy = structure.unflatten(range(structure.num_leaves))
+    return [tree.keystr(path) for path, _ in tree.leaves_with_path(dummy)]
+
+
+def check_function(
+    operation: str,
+    function: Any,
+    place: str = "first",
+    wanted: str = "a function",
+    fix: Fix | None = None,
+) -> str:
+    """The name of a function. Raises WeftTypeError for a value that is not callable."""
+    if callable(function):
+        return function_name(function)
+    raise not_a_function(operation, function, wanted, fix, place)
+
+
+def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
+    """The leaves of a function's result. Raises WeftTypeError naming one that is not an array."""
+    checked: list[Any] = []
+    for i, leaf in enumerate(leaves):
+        if type(leaf) is StagingTracer:
+            checked.append(leaf)
+            continue
+        try:
+            type_of(leaf)
+        except WeftTypeError:
+            path, _ = tree.leaves_with_path(out)[i]
+            if isinstance(getattr(leaf, "type", None), RefType):
+                raise _returned_reference(what, leaf, path) from None
+            message = f"{what} returned a value that is no array" + (
+                f" at {tree.keystr(path)}" if path else ""
+            )
+            got, wanted = described(leaf), "arrays, numbers, or a tree of those"
+            raise WeftTypeError(message, operation=what, got=got, wanted=wanted) from None
+        checked.append(user_value(leaf))
+    return checked
+
+
+def _returned_reference(what: str, ref: Any, path: Any) -> WeftValueError:
+    message = f"{what} returned a reference" + (f" at {tree.keystr(path)}" if path else "")
+    got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
+    fix = Fix("return_value", "return its array, weft.freeze(ref) or ref[...]")
+    wanted = "arrays: a reference does not leave the function that made it"
+    return WeftValueError(message, operation=what, got=got, wanted=wanted, fix=fix)

@@ -18,16 +18,15 @@ from typing import Any
 
 from weft import dtypes
 from weft.base import source as sources
-from weft.base.marked_lists import marked, partition
+from weft.base.util import marked, partition
 from weft.core import rules
 from weft.core.axes import mesh_axes
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check_marks
 from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
+from weft.interpreters.jvp import merge_zeros, nonzero_tangents
 from weft.interpreters.staging import rebuild
-from weft.interpreters.symbolic_zeros import merge_zeros, nonzero_tangents
-from weft.ops.collectives.all_reduce import pbroadcast_p, vary
-from weft.ops.collectives.joint_sums import sum_in_buckets
+from weft.ops.collectives.all_reduce import pbroadcast_p, sum_in_buckets, vary
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.narrow import SUMMED_IN_FLOAT32
 from weft.ops.structural.tangents import add_tangents

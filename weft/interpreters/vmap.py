@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.marked_lists import one_each
+from weft.base.util import one_each
 from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, check_marks, effects_of, eval_jaxpr
 from weft.core.primitive import Primitive

@@ -43,13 +43,13 @@ from weft.ops.collectives.movement import *
 from weft.ops.collectives.named_axes import axis_size as axis_size
 from weft.ops.collectives.permutation import ppermute as ppermute
 from weft.ops.collectives.permutation import pshuffle as pshuffle
-from weft.ops.elementwise.accuracy import AccuracyMode as AccuracyMode
-from weft.ops.elementwise.accuracy import Tolerance as Tolerance
 from weft.ops.elementwise.arithmetic import *
 from weft.ops.elementwise.bits import *
 from weft.ops.elementwise.complex import *
 from weft.ops.elementwise.convert import *
 from weft.ops.elementwise.elementary import *
+from weft.ops.elementwise.families import AccuracyMode as AccuracyMode
+from weft.ops.elementwise.families import Tolerance as Tolerance
 from weft.ops.elementwise.powers import *
 from weft.ops.elementwise.regularized import *
 from weft.ops.elementwise.rounding import *
@@ -67,8 +67,8 @@ from weft.ops.indexing.slicing import *
 from weft.ops.products.convolution import *
 from weft.ops.products.convolution_forms import *
 from weft.ops.products.dot import *
-from weft.ops.products.dot_algorithms import DotAlgorithm as DotAlgorithm
-from weft.ops.products.dot_algorithms import DotAlgorithmPreset as DotAlgorithmPreset
+from weft.ops.products.dot import DotAlgorithm as DotAlgorithm
+from weft.ops.products.dot import DotAlgorithmPreset as DotAlgorithmPreset
 from weft.ops.products.fft import FftType as FftType
 from weft.ops.products.fft import fft as fft
 from weft.ops.reductions.argreduce import argmax as argmax

@@ -19,19 +19,17 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array, as_stored, deleted, donate_to_place, signature_of, to_place
-from weft.arrays.same_values import check_same
-from weft.arrays.transfers import guard
-from weft.arrays.uncommitted import Uncommitted
+from weft.arrays.conversion import check_same
+from weft.arrays.transfers import Uncommitted, guard
 from weft.base import source as sources
 from weft.base.program_caches import BoundedCache
 from weft.base.timing import charged
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.core.types import ArrayType
 from weft.errors import DeletedArrayError, WeftError
-from weft.lowering.loop_layouts import keep_layouts
 from weft.lowering.module import ModuleContext, lower_to_module
 from weft.lowering.placement import program_places
-from weft.lowering.result_layouts import settled_layouts
+from weft.lowering.result_layouts import keep_layouts, settled_layouts
 from weft.lowering.slow_compiles import noticed
 from weft.native.optional import calls
 from weft.ops.structural.extended_dtypes import physical_type

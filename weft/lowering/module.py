@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.arrays.relayout import layout_mode
+from weft.arrays.transfers import layout_mode
 from weft.base import source as sources
 from weft.base.exact_keys import exact_key
 from weft.base.timing import charged

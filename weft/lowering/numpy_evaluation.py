@@ -20,7 +20,7 @@ import numpy as np
 
 from weft import config
 from weft.arrays.array import Array
-from weft.arrays.uncommitted import default_place
+from weft.arrays.transfers import default_place
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal
 from weft.lowering.executables import LITTLE, Finished, Program

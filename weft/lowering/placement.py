@@ -11,7 +11,7 @@ from typing import Any
 
 from weft import config
 from weft.arrays.array import Array
-from weft.arrays.uncommitted import Uncommitted, default_place, first_place
+from weft.arrays.transfers import Uncommitted, default_place, first_place
 from weft.core.jaxpr import Jaxpr, jaxprs_in
 from weft.errors import Fix, WeftValueError
 from weft.sharding import (

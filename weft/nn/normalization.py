@@ -50,9 +50,9 @@ from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import rounding
 from weft.ops.elementwise.complex import real
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
-from weft.ops.elementwise.flat import flat_log
 from weft.ops.elementwise.powers import rsqrt
 from weft.ops.elementwise.selection import select
+from weft.ops.elementwise.stable_sums import flat_log
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.reductions.reduce import largest_below_sum
 from weft.ops.structural.narrow import SUMMED_IN_FLOAT32, accumulator

@@ -22,9 +22,8 @@ from weft.argument_errors import integers_of, invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as loop_map
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError

@@ -29,9 +29,7 @@ from numpy.exceptions import ComplexWarning as ComplexWarning
 
 from weft.arrays.array import Array as ndarray  # noqa: F401
 from weft.base.facades import handed_on, load_on_first_use
-from weft.numpy.averages import *
 from weft.numpy.choosing import *
-from weft.numpy.clipping import *
 from weft.numpy.closeness import *
 from weft.numpy.creation import *
 from weft.numpy.diagonals import *
@@ -40,7 +38,7 @@ from weft.numpy.dtypes import *
 from weft.numpy.einsum import *
 from weft.numpy.elementary import *
 from weft.numpy.elementwise import *
-from weft.numpy.grids import *
+from weft.numpy.index_tricks import *
 from weft.numpy.inspection import *
 from weft.numpy.joining import *
 from weft.numpy.linear_algebra import *

@@ -17,9 +17,8 @@ import numpy as np
 from weft import config, dtypes
 from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array, put, signature_of, to_format
-from weft.arrays.conversion import as_array, own_array
+from weft.arrays.conversion import as_array, mark_rounded, own_array, unmark_rounded
 from weft.arrays.host_values import cast_values
-from weft.arrays.rounded_values import mark_rounded, unmark_rounded
 from weft.core.array_value import array_of_value, array_values
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, check_unmasked, type_of

@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, trigonometric and hyperbolic functions, elementwise.
+"""Exponentials, exponentials, trigonometric and hyperbolic functions, elementwise.
 
 Integers become real numbers first (int64 becomes float64, the others float32).
 """
@@ -16,7 +16,7 @@ from weft.numpy.elementwise import filled, together
 from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
-from weft.ops.elementwise import distances, elementary, logarithms, powers, stable_sums
+from weft.ops.elementwise import distances, elementary, exponentials, powers, stable_sums
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.rounding import RoundingMethod, floor, is_finite, round
 from weft.ops.elementwise.selection import select
@@ -101,7 +101,7 @@ def _scale_parts(x: Any, number: float) -> Any:
 
 log2: UnaryUfunc = unary_ufunc(
     "log2",
-    {FLOATING: logarithms.log2_p.bind, dtypes.COMPLEX: _complex_log2},
+    {FLOATING: exponentials.log2_p.bind, dtypes.COMPLEX: _complex_log2},
     """The logarithm to base 2, elementwise; exact for whole powers of 2.
 
     >>> jnp.log2(jnp.array([1.0, 8.0]))
@@ -111,7 +111,7 @@ log2: UnaryUfunc = unary_ufunc(
 )
 log10: UnaryUfunc = unary_ufunc(
     "log10",
-    {FLOATING: logarithms.log10_p.bind, dtypes.COMPLEX: _complex_log10},
+    {FLOATING: exponentials.log10_p.bind, dtypes.COMPLEX: _complex_log10},
     """The logarithm to base 10, elementwise; exact for whole powers of 10.
 
     >>> jnp.log10(jnp.array([1.0, 100.0]))

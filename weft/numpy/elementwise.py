@@ -1,4 +1,7 @@
-"""Elementwise arithmetic and comparison, also behind an array's operators. See `logic` too."""
+"""Elementwise arithmetic and comparison, also behind an array's operators. See `logic` too.
+
+`clip`: elements held between two bounds.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,10 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import refusal
+from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, WeftTypeError
-from weft.kinds.arguments import Prepared
+from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.kinds.arguments import Prepared, Promoted
 from weft.kinds.array_function import array_function
 from weft.numpy.promotion import (
     KEYS,
@@ -32,10 +36,10 @@ from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim, reshape_p
 
 __all__ = [
-    "abs", "absolute", "add", "divide", "divmod", "equal", "fabs", "float_power", "floor_divide",
-    "fmax", "fmin", "fmod", "greater", "greater_equal", "less", "less_equal", "maximum", "minimum",
-    "mod", "multiply", "negative", "not_equal", "positive", "pow", "power", "reciprocal",
-    "remainder", "sign", "square", "subtract", "true_divide",
+    "abs", "absolute", "add", "clip", "divide", "divmod", "equal", "fabs", "float_power",
+    "floor_divide", "fmax", "fmin", "fmod", "greater", "greater_equal", "less", "less_equal",
+    "maximum", "minimum", "mod", "multiply", "negative", "not_equal", "positive", "pow", "power",
+    "reciprocal", "remainder", "sign", "square", "subtract", "true_divide",
 ]  # fmt: skip
 
 BOOLEAN, INTEGER, REAL = dtypes.BOOLEAN, dtypes.INTEGER, dtypes.REAL
@@ -559,3 +563,22 @@ greater_equal: BinaryUfunc = binary_ufunc(
     Array([False,  True,  True], dtype=bool)
     """,
 )
+
+
+@array_function
+def clip(arr: Promoted, /, min: Promoted | None = None, max: Promoted | None = None) -> Array:
+    """The elements held between two bounds, either of which may be None.
+
+    arr: an array of real numbers; min, max: the bounds, numbers or arrays that broadcast with it.
+
+    Where the bounds cross, the upper one holds. Raises DTypeError for complex numbers.
+
+    >>> clip(np.array([1, 5, 9]), 2, 6)
+    Array([2, 5, 6], dtype=int32)
+    """
+    if arr.dtype in dtypes.COMPLEX:
+        message = "clip takes no complex numbers, which have no order"
+        fix = Fix("real", "clip the real and the imaginary part on their own", {})
+        raise refusal(DTypeError, message, "clip", str(arr.type), "real numbers", fix)
+    held: Any = arr if min is None else maximum(min, arr)
+    return held if max is None else minimum(max, held)

@@ -28,7 +28,7 @@ from weft.numpy import (
     sorting,
     taking,
 )
-from weft.numpy.clipping import clip
+from weft.numpy.elementwise import clip
 from weft.numpy.getitem import getitem
 from weft.numpy.promotion import CONTAINERS, operator_of
 from weft.ops.elementwise.complex import complex as make_complex

@@ -15,8 +15,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array, put
-from weft.arrays.conversion import as_array, scalar_array
-from weft.arrays.rounded_values import mark_rounded
+from weft.arrays.conversion import as_array, mark_rounded, scalar_array
 from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of

@@ -16,8 +16,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
-from weft.arrays.conversion import as_array
-from weft.arrays.rounded_values import WIDE, mark_rounded
+from weft.arrays.conversion import WIDE, as_array, mark_rounded
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError

@@ -13,7 +13,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.base.marked_lists import marked
+from weft.base.util import marked
 from weft.core.trace import Tracer
 from weft.errors import Fix, WeftValueError
 from weft.kinds.arguments import (

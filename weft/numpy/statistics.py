@@ -1,4 +1,7 @@
-"""Covariance and histograms: cov, corrcoef, histogram, bincount."""
+"""Covariance and histograms: cov, corrcoef, histogram, bincount.
+
+Weighted means: average.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import functools
 import operator
 from collections.abc import Sequence
 from math import prod
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, overload
 
 import numpy as np
 
@@ -19,8 +22,10 @@ from weft.core.types import type_of, user_value
 from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.kinds.arguments import (
     NEVER,
+    Axes,
     DType,
     Flag,
+    Inexact,
     Integer,
     Length,
     NoSharding,
@@ -30,13 +35,14 @@ from weft.kinds.arguments import (
     operand_kind,
 )
 from weft.kinds.array_function import array_function, python_function
-from weft.kinds.checks import check_arrays, expanded, inexact, sequence_of
+from weft.kinds.checks import broadcasted, check_arrays, expanded, inexact, sequence_of
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.choosing import known
 from weft.numpy.creation import asarray
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.nan_reductions import is_nan
+from weft.numpy.reductions import count_over, kept
 from weft.numpy.searching import searchsorted
 from weft.ops.elementwise.arithmetic import sqrt
 from weft.ops.elementwise.complex import complex
@@ -51,13 +57,13 @@ from weft.ops.linalg.matrices import diagonal
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
 from weft.ops.structural.narrow import accumulator
-from weft.ops.structural.shape import broadcast_in_dim
+from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, transpose
 from weft.typing import ArrayLike
 
 __all__ = [
-    "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd",
+    "average", "bincount", "corrcoef", "cov", "histogram", "histogram2d", "histogram_bin_edges",
+    "histogramdd",
 ]  # fmt: skip
-
 
 # ---- covariance ----------------------------------------------------------------------------------
 
@@ -474,3 +480,63 @@ def histogram2d(
         raise ShapeError("x and y have one dimension and one length", got=f"{x.type} and {y.type}")
     counts, edges = _grid(stack([x, y], 1), bins, range, weights, density)
     return counts, edges[0], edges[1]
+
+
+@overload
+def average(
+    a: Any,
+    axis: Any = ...,
+    weights: Any = ...,
+    returned: Literal[False] = ...,
+    keepdims: bool = ...,
+) -> Array: ...
+@overload
+def average(
+    a: Any, axis: Any = ..., weights: Any = ..., *, returned: Literal[True], keepdims: bool = ...
+) -> tuple[Array, Array]: ...
+@overload
+def average(
+    a: Any, axis: Any = ..., weights: Any = ..., returned: bool = ..., keepdims: bool = ...
+) -> Any: ...
+@array_function
+def average(
+    a: Inexact,
+    axis: Axes = None,
+    weights: Inexact | None = None,
+    returned: Flag = False,
+    keepdims: Flag = False,
+) -> Any:
+    """The mean along `axis`, weighted by `weights`, which has the shape of `a` or of the axes.
+
+    returned: whether the sums of the weights are returned too. Raises ValueError if the weights
+    do not fit.
+
+    >>> jnp.average(jnp.array([1.0, 2.0]), weights=jnp.array([3.0, 1.0]))
+    Array(1.25, dtype=float32)
+    """
+    x = a.astype(accumulator(a.dtype))
+    if weights is None:
+        total = broadcasted(count_over(a.shape, axis, None, x.dtype), ())
+        out = reduce_sum(x, axis) / total
+        total = broadcasted(total, out.shape)
+    else:
+        w = _along(weights.astype(x.dtype), a.shape, axis)
+        total = reduce_sum(w, axis)
+        out = reduce_sum(x * w, axis) / total
+    out, total = (kept(value.astype(a.dtype), a.shape, axis, keepdims) for value in (out, total))
+    return (out, total) if returned else out
+
+
+def _along(w: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+    """Weights of the axes, in their order, in the shape of the array."""
+    if w.shape == shape:
+        return w
+    axes_shape = tuple(shape[d] for d in axes)
+    if w.shape != axes_shape:
+        raise WeftValueError(
+            "the weights fit neither the array nor the axes",
+            got=f"weights of shape {w.shape} for an array of shape {shape}, axes {axes}",
+            wanted=f"shape {shape}" + (f" or {axes_shape}" if axes_shape != shape else ""),
+        )
+    order = tuple(sorted(axes))
+    return broadcast_in_dim(transpose(w, [axes.index(d) for d in order]), shape, order)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.core import rules
-from weft.core.facts import Facts
-from weft.core.primitive import Primitive
+from weft.core.primitive import Facts, Primitive
 from weft.core.rules import LinearOperand, Values, Zero
 from weft.core.types import ArrayType
 from weft.runtime import stablehlo

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from math import prod
 
 from weft import dtypes
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
+from weft.core.primitive import Work
 from weft.core.types import ArrayType
 
 CountsWork = Callable[[Equation], Work]

@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from weft.base.facades import load_on_first_use
-from weft.profiler.memory_profiles import device_memory_profile, save_device_memory_profile
 from weft.profiler.session import (
     ProfileOptions,
     StepTraceAnnotation,
     TraceAnnotation,
     annotate_function,
+    device_memory_profile,
     register_subprocess,
+    save_device_memory_profile,
     start_server,
     start_trace,
     stop_server,

@@ -21,8 +21,7 @@ from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
 from weft.random.draw_arguments import GumbelMode, Joined, Key, Real, Reals, Shape, Sharding
-from weft.random.draws import draw_function
-from weft.random.streams import Stream, full_operand, repeated, rows, stream_of
+from weft.random.streams import Stream, draw_function, full_operand, repeated, rows, stream_of
 
 
 @draw_function

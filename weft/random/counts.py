@@ -48,8 +48,7 @@ from weft.random.draw_arguments import (
     joined_shape,
     real_kind,
 )
-from weft.random.draws import draw_function
-from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
+from weft.random.streams import Stream, draw_function, filled, full_operand, repeated, stream_of
 
 __all__ = ["binomial", "multinomial", "poisson"]
 

@@ -36,8 +36,7 @@ from weft.random.draw_arguments import (
     check_replaced,
     real_kind,
 )
-from weft.random.draws import draw_function
-from weft.random.streams import full_operand, repeated, stream_of
+from weft.random.streams import draw_function, full_operand, repeated, stream_of
 
 
 def _logits(value: Any, call: Arguments) -> Any:

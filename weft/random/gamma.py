@@ -49,9 +49,8 @@ from weft.random.draw_arguments import (
     joined_shape,
     real_kind,
 )
-from weft.random.draws import draw_function
 from weft.random.gaussian import normal_of
-from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
+from weft.random.streams import Stream, draw_function, filled, full_operand, repeated, stream_of
 
 Arrays = tuple[Any, ...]
 Shape = tuple[int, ...]

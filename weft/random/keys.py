@@ -25,10 +25,9 @@ from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.extended_dtypes import KeyDType, clone_key
 from weft.random.draw_arguments import Key, Shape, UnusedKey, check_keys
-from weft.random.draws import draw_function, one_equation
 from weft.random.generator import Generator, generator_named, register
 from weft.random.philox import RBG, UNSAFE_RBG
-from weft.random.streams import stream_of
+from weft.random.streams import draw_function, one_equation, stream_of
 from weft.random.threefry import THREEFRY, default_generator
 from weft.sharding import Sharding
 

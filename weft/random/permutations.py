@@ -38,8 +38,7 @@ from weft.random.draw_arguments import (
     check_parameter,
     check_replaced,
 )
-from weft.random.draws import draw_function
-from weft.random.streams import Stream, stream_of
+from weft.random.streams import Stream, draw_function, stream_of
 from weft.random.uniforms import integers_below
 
 

@@ -33,8 +33,7 @@ from weft.random.draw_arguments import (
     joined_shape,
     real_kind,
 )
-from weft.random.draws import draw_function
-from weft.random.streams import Stream, full_operand, repeated, rows, stream_of
+from weft.random.streams import Stream, draw_function, full_operand, repeated, rows, stream_of
 
 
 def _bound(default: float) -> Kind:

@@ -36,10 +36,9 @@ from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims, reduce_sum, reshape
 from weft.random.continuous import exponential_of
 from weft.random.draw_arguments import Key, Numbers, Reals, Shape, Sharding, joined_shape, real_kind
-from weft.random.draws import draw_function
 from weft.random.gamma import is_half_precision, key_of, log_gamma_of, random_gamma_p, total
 from weft.random.gaussian import draw_normal
-from weft.random.streams import Stream, filled, full_operand, repeated, stream_of
+from weft.random.streams import Stream, draw_function, filled, full_operand, repeated, stream_of
 from weft.random.uniforms import draw_signs
 
 __all__ = ["ball", "generalized_normal", "multivariate_normal", "orthogonal"]

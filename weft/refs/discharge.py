@@ -13,12 +13,11 @@ from typing import Any
 
 from weft import tree
 from weft.base import source as sources
+from weft.core.effects import RefType, is_reference
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
-from weft.core.references import RefType, is_reference
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
-from weft.interpreters.function_results import leaf_paths
-from weft.interpreters.staging import function_name, rebuild
+from weft.interpreters.staging import function_name, leaf_paths, rebuild
 from weft.refs.equations import addupdate_p, swap_p
 from weft.refs.reference import Ref, contents, new_reference
 

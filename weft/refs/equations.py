@@ -11,11 +11,9 @@ from typing import Any
 import numpy as np
 
 from weft.core import rules
-from weft.core.effects import Effect
-from weft.core.facts import Facts, Work
+from weft.core.effects import ACCUMULATE, READ, WRITE, Effect, RefType
 from weft.core.jaxpr import Equation
-from weft.core.primitive import Primitive
-from weft.core.references import ACCUMULATE, READ, WRITE, RefType
+from weft.core.primitive import Facts, Primitive, Work
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.ops.flops import real_flops

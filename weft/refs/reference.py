@@ -17,8 +17,8 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base import source as sources
 from weft.core import rules
+from weft.core.effects import RefType
 from weft.core.jaxpr import Var
-from weft.core.references import RefType
 from weft.core.trace import Trace, Tracer, check_alive, current_variable
 from weft.core.types import ArrayType, register_type_of, type_of, user_value
 from weft.errors import Fix, LeakedTracerError, ShapeError, WeftTypeError, WeftValueError

@@ -11,8 +11,7 @@ import numpy as np
 
 from weft import config, tree
 from weft.argument_errors import described, not_an_array
-from weft.base.marked_lists import marked, merge, spread, unmarked
-from weft.base.util import like
+from weft.base.util import like, marked, merge, spread, unmarked
 from weft.core.axes import mesh_axes
 from weft.core.rules import Params, Values
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
@@ -27,8 +26,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.interpreters.function_results import check_function, check_results
-from weft.interpreters.staging import StagingTrace
+from weft.interpreters.staging import StagingTrace, check_function, check_results
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant
 from weft.ops.elementwise.convert import beside_float64

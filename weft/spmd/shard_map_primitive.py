@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.base.marked_lists import marked, merge, partition, unmarked
+from weft.base.util import marked, merge, partition, unmarked
 from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
 from weft.core.check import checked, operands_do_not_fit
@@ -27,23 +27,22 @@ from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Retyped, Va
 from weft.core.trace import Tracer, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix, JaxprError, WeftNotImplementedError, WeftValueError
-from weft.interpreters.dce import dce_equations
-from weft.interpreters.jvp import jvp_flat
-from weft.interpreters.linearize import linear_program, linearize_flat
-from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr, split_equation
-from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.retype import pvary_jaxpr
-from weft.interpreters.staging import StagingTracer, rebuild, trace_to_jaxpr
-from weft.interpreters.symbolic_zeros import (
+from weft.interpreters.hoist import pvary_jaxpr
+from weft.interpreters.jvp import (
+    jvp_flat,
     known_operands,
     merge_cotangents,
     merge_zeros,
     nonzero_tangents,
 )
+from weft.interpreters.linearize import linear_program, linearize_flat
+from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr, split_equation
+from weft.interpreters.partial_eval import dce_equations, partial_eval_jaxpr
+from weft.interpreters.staging import StagingTracer, rebuild, trace_to_jaxpr
 from weft.interpreters.transpose import backward_pass
 from weft.interpreters.vmap import vmap_flat
-from weft.lowering.loop_layouts import keep_in_program
 from weft.lowering.module import ManualMesh
+from weft.lowering.result_layouts import keep_in_program
 from weft.ops.collectives.all_reduce import pbroadcast_p, vary
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.shape import reshape

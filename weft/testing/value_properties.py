@@ -14,8 +14,7 @@ from weft import config, dtypes, testing
 from weft.api.jit import jit, make_jaxpr
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.types import type_of
-from weft.interpreters.dce import dce_jaxpr
-from weft.interpreters.partial_eval import partial_eval_jaxpr
+from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
 from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted
 
 _SWEEP = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")

@@ -32,8 +32,8 @@ from weft.experimental.checkify.check_trace import (
     checked_program,
     checked_run,
     checked_when,
+    first_element,
 )
-from weft.experimental.checkify.failed_check import first_element
 from weft.experimental.checkify.failures import FailedCheckError, Failure, Form, first_failure
 from weft.interpreters.staging import rebuild
 from weft.interpreters.vmap import vmap_flat

@@ -17,8 +17,7 @@ from weft.base import source as sources
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Values
 from weft.core.types import ArrayType, type_of
-from weft.experimental.checkify.check_trace import CheckTrace, operation_rule
-from weft.experimental.checkify.failed_check import check_p
+from weft.experimental.checkify.check_trace import CheckTrace, check_p, operation_rule
 from weft.experimental.checkify.failures import (
     DivisionByZeroError,
     ErrorCategory,

@@ -14,8 +14,7 @@ from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, api_boundary
 from weft.experimental.checkify import holding as holding  # its rules are registered at import
 from weft.experimental.checkify import operations as operations
-from weft.experimental.checkify.check_trace import checked_run
-from weft.experimental.checkify.failed_check import bind_check
+from weft.experimental.checkify.check_trace import bind_check, checked_run
 from weft.experimental.checkify.failures import (
     CheckFailure,
     DivisionByZeroError,
@@ -28,7 +27,7 @@ from weft.experimental.checkify.failures import (
     at_site,
     slot_types,
 )
-from weft.interpreters.function_results import check_function
+from weft.interpreters.staging import check_function
 from weft.ops.elementwise.bits import bitwise_not
 from weft.ops.elementwise.convert import stop_gradient
 

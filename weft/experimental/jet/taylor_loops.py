@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.base.marked_lists import marked
+from weft.base.util import marked
 from weft.control_flow.checkpoint import remat_p
 from weft.control_flow.cond import cond_p
 from weft.control_flow.jit_primitive import jit_p

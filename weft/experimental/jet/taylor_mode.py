@@ -13,7 +13,7 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueErr
 from weft.experimental.jet import taylor_loops as taylor_loops  # rules are registered at import
 from weft.experimental.jet import taylor_rules as taylor_rules
 from weft.experimental.jet.taylor_trace import instantiated, jet_flat, scaled
-from weft.interpreters.function_results import check_function, check_results
+from weft.interpreters.staging import check_function, check_results
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim
 from weft.ops.structural.tangents import zeros

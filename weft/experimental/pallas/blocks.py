@@ -11,8 +11,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import described, refusal
+from weft.core.effects import RefType
 from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from weft.core.references import RefType
 from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType

@@ -17,8 +17,8 @@ from weft import tree
 from weft.api.jit import jit
 from weft.argument_errors import described, not_a_function, refusal
 from weft.control_flow.fori_loop import fori_loop
+from weft.core.effects import RefType
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
-from weft.core.references import RefType
 from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value

@@ -12,8 +12,12 @@ from weft.define.registration import (
     register_moves,
     register_reads,
 )
-from weft.lowering.loop_layouts import keep_in_program, keep_layouts
-from weft.lowering.result_layouts import operand_layouts, whole_sources
+from weft.lowering.result_layouts import (
+    keep_in_program,
+    keep_layouts,
+    operand_layouts,
+    whole_sources,
+)
 from weft.ops.structural.layout_constraint import (
     constrain_layout,
     constraint_equation,

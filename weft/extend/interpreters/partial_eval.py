@@ -25,14 +25,19 @@ from weft.define.registration import (
 )
 from weft.define.registration import register_partial_eval as register
 from weft.define.rule_mappings import custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
-from weft.interpreters.dce import dce_equations, dce_jaxpr
-from weft.interpreters.dce import drop_debug_effects as silenced
-from weft.interpreters.dce import without_debug_effects as silenced_equation
-from weft.interpreters.hoist import HoistedCasts, hoist_casts, hoist_program
-from weft.interpreters.partial_eval import partial_eval_jaxpr
-from weft.interpreters.retype import cast_to as fit
-from weft.interpreters.retype import join_types, retype_program, retype_together
-from weft.interpreters.retype import pvary_jaxpr as widened
+from weft.interpreters.hoist import (
+    HoistedCasts,
+    hoist_casts,
+    hoist_program,
+    join_types,
+    retype_program,
+    retype_together,
+)
+from weft.interpreters.hoist import cast_to as fit
+from weft.interpreters.hoist import pvary_jaxpr as widened
+from weft.interpreters.partial_eval import dce_equations, dce_jaxpr, partial_eval_jaxpr
+from weft.interpreters.partial_eval import drop_debug_effects as silenced
+from weft.interpreters.partial_eval import without_debug_effects as silenced_equation
 from weft.ops.structural.constants import inline_consts as embedded
 
 # fmt: off

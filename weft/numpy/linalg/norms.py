@@ -18,8 +18,8 @@ from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.operands import Matrix, Numbers
 from weft.numpy.reductions import kept, squared_size
 from weft.ops.elementwise.arithmetic import exp, log
-from weft.ops.elementwise.flat import flat_sqrt_p
 from weft.ops.elementwise.selection import select
+from weft.ops.elementwise.stable_sums import flat_sqrt_p
 from weft.ops.linalg.svd import svd
 from weft.ops.reductions.reduce import reduce_min
 from weft.ops.structural.narrow import accumulator

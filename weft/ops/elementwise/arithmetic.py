@@ -14,15 +14,15 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import type_of
-from weft.ops.elementwise import branch_cuts, complex_elementary
-from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
-from weft.ops.elementwise.branch_cuts import lower_fixed, signed
+from weft.ops.elementwise import complex_elementary
 from weft.ops.elementwise.complex import conj, real
-from weft.ops.elementwise.complex_elementary import from_parts
+from weft.ops.elementwise.complex_elementary import from_parts, lower_fixed, signed
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
+    Accuracy,
     apply,
     binary,
+    check_accuracy,
     common_shape,
     comparison,
     emit_with,
@@ -316,7 +316,7 @@ def sign_lower(context: Any, x: Any) -> Any:
     return stablehlo.select(stablehlo.compare(x, zero, "EQ"), zero, one)
 
 
-_signed_sign = lower_fixed(stablehlo.sign, branch_cuts.fix_sign)
+_signed_sign = lower_fixed(stablehlo.sign, complex_elementary.fix_sign)
 sign_p = unary(
     "sign",
     accepts=dtypes.NUMERIC,
@@ -356,7 +356,7 @@ abs_p = unary(
     "abs",
     accepts=dtypes.SIGNED | dtypes.INEXACT,
     jvp=abs_jvp,
-    lower=lower_fixed(stablehlo.abs_, branch_cuts.fix_log),
+    lower=lower_fixed(stablehlo.abs_, complex_elementary.fix_log),
     result_dtype=dtypes.to_real,
     cheap=True,
     keeps_zero=True,
@@ -415,7 +415,9 @@ def log(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 
 
 log_p = inexact(
-    "log", jvp=lambda t, ans, x: div(t, x), lower=lower_fixed(stablehlo.log, branch_cuts.fix_log)
+    "log",
+    jvp=lambda t, ans, x: div(t, x),
+    lower=lower_fixed(stablehlo.log, complex_elementary.fix_log),
 )
 
 
@@ -517,7 +519,7 @@ def sqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 sqrt_p = inexact(
     "sqrt",
     jvp=lambda t, ans, x: div(mul(t, scalar(0.5, x)), ans),
-    lower=signed(stablehlo.sqrt, "imag", branch_cuts.fix_sqrt),
+    lower=signed(stablehlo.sqrt, "imag", complex_elementary.fix_sqrt),
     keeps_zero=True,
 )
 

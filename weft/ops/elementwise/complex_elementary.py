@@ -1,9 +1,15 @@
-"""Lowerings of exponential, trigonometric and hyperbolic functions of complex numbers.
+"""Lowerings of functions of complex numbers; they tell apart the two sides of a branch cut.
 
 They are computed from functions of the real parts (DLMF 4.2.18, 4.21.37-39, 4.35.34-36), where
 the compiler's own expansions, differences of exponentials, cancel for small operands. At infinities
 and NaN the results are those of C (C99, annex G), as NumPy's are. A turn by i exchanges
 trigonometric and hyperbolic functions, and so their values at infinity.
+
+On a cut the sign of a zero says from which side it is reached (Kahan, 1987; C99, annex G). The
+compiler's expansions lose that sign, or take it wrongly at infinity; but where they are given parts
+that are not negative they are right, and the functions here are symmetric: conj(f(z)) is f(conj(z))
+for all of them, and f(-z) is -f(z) for the odd ones. Where a part is NaN and the other determines
+the result, as an infinite one does, they return NaN throughout; there it is replaced as C demands.
 """
 
 from __future__ import annotations
@@ -13,11 +19,170 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import dtypes
-from weft.ops.elementwise.branch_cuts import infinite, is_negative, with_sign_of
 from weft.ops.elementwise.formulas import Term, where
 from weft.runtime import stablehlo
 
+Emit = Callable[[Any], Any]
 Parts = tuple[Term, Term]
+# From the real and imaginary parts of operand and emitted value to those of the result.
+Mend = Callable[[Term, Term, Term, Term], Parts]
+
+
+def signed(emit: Emit, parts: str, fix_parts: Mend | None = None) -> Callable[..., Any]:
+    """The lowering of a unary function that keeps the signs of some parts.
+
+    `parts` is "imag" for a function with a cut on the real axis, "real" for an odd one with a cut
+    on the imaginary axis, "both" for an odd one that keeps to its quadrant. The function is emitted
+    of the magnitudes of these parts; their results take the operand's signs.
+    """
+
+    def lower_complex(z: Any) -> Any:
+        operand = [stablehlo.real(z), stablehlo.imag(z)]
+        sizes = [
+            stablehlo.abs_(x) if parts in (name, "both") else x
+            for name, x in zip(("real", "imag"), operand, strict=True)
+        ]
+        value = emit(stablehlo.complex_(*sizes))
+        found = [stablehlo.real(value), stablehlo.imag(value)]
+        if parts == "both":  # parts >= 0 give parts >= 0, but for the sign of a zero
+            found = [stablehlo.abs_(x) for x in found]
+        return stablehlo.complex_(
+            *(
+                stablehlo.select(_is_negative(x), stablehlo.negate(y), y)
+                if parts in (name, "both")
+                else y
+                for name, x, y in zip(("real", "imag"), operand, found, strict=True)
+            )
+        )
+
+    return lower_fixed(emit, fix_parts, lower_complex)
+
+
+def lower_fixed(
+    emit: Emit, fix_parts: Mend | None, emit_complex: Emit | None = None
+) -> Callable[..., Any]:
+    """The lowering of a unary function; `fix_parts` corrects complex results from all four parts.
+    `emit_complex` (by default `emit`) emits the function of complex numbers."""
+
+    def lower(context: Any, z: Any) -> Any:
+        dtype = context.in_types[0].dtype
+        if dtype not in dtypes.COMPLEX:
+            return emit(z)
+        value = (emit_complex or emit)(z)
+        if fix_parts is None:
+            return value
+        shape, part = context.in_types[0].shape, dtypes.to_real(dtype)
+        is_real = context.out_types[0].dtype not in dtypes.COMPLEX
+        parts = [take(w) for w in (z, value) for take in (stablehlo.real, stablehlo.imag)]
+        if is_real:  # a magnitude, which `fix_parts` gets as both parts
+            parts[2:] = value, value
+        real, imag = fix_parts(*(Term(ir, shape, part) for ir in parts))
+        if is_real:
+            return real.ir
+        return stablehlo.complex_(real.ir, imag.ir)
+
+    return lower
+
+
+def _is_negative(x: Any) -> Any:
+    """Whether the sign bit is set, also that of -0."""
+    dtype = stablehlo.dtype_of(x.type.element_type)
+    whole = dtypes.int32 if dtype == dtypes.float32 else dtypes.int64
+    zero = stablehlo.full(0, tuple(x.type.shape), whole)
+    return stablehlo.compare(stablehlo.bitcast_convert(x, whole), zero, "LT")
+
+
+def is_negative(x: Term) -> Term:
+    """Whether the sign bit is set, also that of -0."""
+    return Term(_is_negative(x.ir), x.shape, dtypes.bool_)
+
+
+def infinite(x: Term) -> Term:
+    """Whether infinite, of either sign."""
+    return abs(x).equals(math.inf)
+
+
+def with_sign_of(value: float, like: Term) -> Term:
+    """A non-negative number with the signs of `like`."""
+    return where(is_negative(like), like.full(-value), value)
+
+
+# ---- at infinities and NaN -----------------------------------------------------------------------
+
+
+def fix_log(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """The magnitude is infinite where a part is."""
+    return where(infinite(x) | infinite(y), math.inf, real), imag
+
+
+def fix_sqrt(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """An infinite y makes both parts infinite; an infinite x, the real (x > 0) or imaginary one."""
+    beyond = infinite(y)
+    return (
+        where(beyond | x.equals(math.inf), math.inf, real),
+        where(beyond | x.equals(-math.inf), with_sign_of(math.inf, y), imag),
+    )
+
+
+def fix_reciprocal(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """The reciprocal of infinity is 0, and zeros take the signs of the conjugate."""
+    beyond = infinite(x) | infinite(y)
+    no_real = beyond | (x.equals(0.0) & (abs(y) > 0.0))
+    no_imag = beyond | (y.equals(0.0) & (abs(x) > 0.0))
+    return where(no_real, with_sign_of(0.0, x), real), where(no_imag, with_sign_of(0.0, -y), imag)
+
+
+def fix_sign(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """One infinite part gives the direction, two give NaN; a signed zero gives 0."""
+    along, across = infinite(x), infinite(y)
+    none = x.equals(0.0) & y.equals(0.0)
+
+    def part(one: Term, other: Term, mine: Term, found: Term) -> Term:
+        direction = where(other, 0.0, with_sign_of(1.0, mine))
+        chosen = where(one | other, where(one & other, math.nan, direction), found)
+        return where(none, 0.0, chosen)
+
+    return part(along, across, x, real), part(across, along, y, imag)
+
+
+def fix_asin(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """For y = NaN, the real part is known for x = 0, the imaginary one for infinite x."""
+    lost = y.is_nan()
+    unknown = lost & ~infinite(x)
+    return where(lost & x.equals(0.0), x, real), where(unknown, math.nan, imag)
+
+
+def fix_acos(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """As pi/2 minus the arc sine."""
+    lost = y.is_nan()
+    unknown = lost & ~infinite(x)
+    return where(lost & x.equals(0.0), math.pi / 2, real), where(unknown, math.nan, imag)
+
+
+def fix_asinh(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """As the arc sine with real and imaginary parts exchanged."""
+    imag, real = fix_asin(y, x, imag, real)
+    return real, imag
+
+
+def fix_acosh(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """As the arc cosine with real and imaginary parts of the result exchanged."""
+    imag, real = fix_acos(x, y, imag, real)
+    return real, imag
+
+
+def fix_atanh(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """Beside a NaN: a real part of 0 if a part is infinite or x is 0; pi/2 for infinite y."""
+    lost, far = x.is_nan() | y.is_nan(), infinite(y)
+    flat = where(far | infinite(x) | x.equals(0.0), with_sign_of(0.0, x), math.nan)
+    angle = where(far, with_sign_of(math.pi / 2, y), math.nan)
+    return where(lost, flat, real), where(lost, angle, imag)
+
+
+def fix_atan(x: Term, y: Term, real: Term, imag: Term) -> Parts:
+    """As atanh with real and imaginary parts exchanged."""
+    imag, real = fix_atanh(y, x, imag, real)
+    return real, imag
 
 
 def from_parts(emit: Callable[[Any], Any], formula: Callable[[Term, Term], Parts]) -> Any:

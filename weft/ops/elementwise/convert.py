@@ -12,9 +12,8 @@ import numpy as np
 from weft import config, dtypes, tree
 from weft.argument_errors import integer_of
 from weft.arrays.array import Array, put
-from weft.arrays.conversion import scalar_array, unchanged
+from weft.arrays.conversion import WIDE, scalar_array, unchanged
 from weft.arrays.host_values import cast_values
-from weft.arrays.rounded_values import WIDE
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero

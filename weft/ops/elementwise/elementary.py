@@ -15,15 +15,20 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise import branch_cuts, complex_elementary, exponentials, formulas
-from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
+from weft.ops.elementwise import complex_elementary, exponentials, formulas
 from weft.ops.elementwise.arithmetic import add, div, exp, mul, neg, scalar, sqrt, sub, tanh
-from weft.ops.elementwise.branch_cuts import lower_fixed, signed
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
-from weft.ops.elementwise.complex_elementary import from_parts
+from weft.ops.elementwise.complex_elementary import from_parts, lower_fixed, signed
 from weft.ops.elementwise.distances import cosine, hypot
-from weft.ops.elementwise.families import apply, binary, emit_with, inexact
+from weft.ops.elementwise.families import (
+    Accuracy,
+    apply,
+    binary,
+    check_accuracy,
+    emit_with,
+    inexact,
+)
 from weft.ops.elementwise.formulas import Term, kernel, lower_formula, where
 from weft.ops.elementwise.powers import rsqrt
 from weft.runtime import stablehlo
@@ -116,7 +121,8 @@ log1p_p = inexact(
     "log1p",
     jvp=lambda t, ans, x: div(t, add(x, one(x))),
     lower=by_kind(
-        lower_formula(formulas.log1p), lower_fixed(stablehlo.log_plus_one, branch_cuts.fix_log)
+        lower_formula(formulas.log1p),
+        lower_fixed(stablehlo.log_plus_one, complex_elementary.fix_log),
     ),
     keeps_zero=True,
 )
@@ -238,7 +244,7 @@ asin_p = inexact(
     "asin",
     jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
     lower=by_kind(
-        lower_formula(asin_formula), signed(stablehlo.asin, "imag", branch_cuts.fix_asin)
+        lower_formula(asin_formula), signed(stablehlo.asin, "imag", complex_elementary.fix_asin)
     ),
     keeps_zero=True,
 )
@@ -256,7 +262,7 @@ def acos(x: ArrayLike) -> Array:
 acos_p = inexact(
     "acos",
     jvp=lambda t, ans, x: neg(mul(t, root_of_one_minus_square(x))),
-    lower=signed(stablehlo.acos, "imag", branch_cuts.fix_acos),
+    lower=signed(stablehlo.acos, "imag", complex_elementary.fix_acos),
 )
 
 
@@ -278,7 +284,7 @@ def atan_jvp(t: Any, ans: Any, x: Any) -> Any:
 atan_p = inexact(
     "atan",
     jvp=atan_jvp,
-    lower=signed(stablehlo.atan, "both", branch_cuts.fix_atan),
+    lower=signed(stablehlo.atan, "both", complex_elementary.fix_atan),
     keeps_zero=True,
 )
 
@@ -375,7 +381,7 @@ def asinh(x: ArrayLike) -> Array:
 asinh_p = inexact(
     "asinh",
     jvp=lambda t, ans, x: mul(t, root_of_one_plus_square(x)),
-    lower=signed(stablehlo.asinh, "real", branch_cuts.fix_asinh),
+    lower=signed(stablehlo.asinh, "real", complex_elementary.fix_asinh),
     keeps_zero=True,
 )
 
@@ -397,7 +403,7 @@ def acosh_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 acosh_p = inexact(
-    "acosh", jvp=acosh_jvp, lower=signed(stablehlo.acosh, "imag", branch_cuts.fix_acosh)
+    "acosh", jvp=acosh_jvp, lower=signed(stablehlo.acosh, "imag", complex_elementary.fix_acosh)
 )
 
 
@@ -426,7 +432,7 @@ def atanh_lower(context: Any, x: Any) -> Any:
     return _signed_atanh(context, x)
 
 
-_signed_atanh = signed(stablehlo.atanh, "both", branch_cuts.fix_atanh)
+_signed_atanh = signed(stablehlo.atanh, "both", complex_elementary.fix_atanh)
 
 
 def atanh_jvp(t: Any, ans: Any, x: Any) -> Any:

@@ -3,23 +3,31 @@
 An n-ary primitive takes operands of one shape and dtype; an operand without dimensions is repeated
 for every element, so that `x * 2.0` is one equation. Type rule, vmap, lowering and the reduction of
 a cotangent to such an operand's shape follow from the declaration.
+
+How exact elementary functions are asked to be: what their keyword `accuracy` takes.
+
+A request bounds an error that a compiler may make in return for speed. weft gives one result, that
+of XLA's default, which is the most exact one that its compilers for CPUs and NVIDIA GPUs have.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from weft import dtypes
+from weft.argument_errors import unknown_option
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero, not_linear
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.declare import primitive, result_type
 from weft.ops.operand_errors import to_dtype, unfit, use_numpy
 from weft.ops.structural.narrow import in_wide, with_narrow
@@ -482,3 +490,50 @@ def comparison(name: str, *, accepts: DTypes, direction: str) -> Primitive:
         cheap=True,
         flops="none",
     )
+
+
+class AccuracyMode(enum.Enum):
+    """An accuracy by name: the best there is, or the compiler's default."""
+
+    HIGHEST = 1
+    DEFAULT = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """A bound for errors: absolute, relative, and in units in the last place.
+
+    Args:
+        atol: The largest absolute error, 0 for no such bound.
+        rtol: The largest error relative to the exact result, 0 for no such bound.
+        ulps: The largest error in units in the last place of the result, 0 for no such bound.
+
+    Raises WeftValueError for negative bounds, and where none is positive.
+
+    >>> lax.exp(1.0, accuracy=lax.Tolerance(rtol=1e-5))
+    Array(2.7182817, dtype=float32, weak_type=True)
+    """
+
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+
+    @api_boundary
+    def __post_init__(self) -> None:
+        bounds = (self.atol, self.rtol, self.ulps)
+        if min(bounds) < 0 or not any(bounds):
+            raise WeftValueError(
+                "a Tolerance has bounds of at least 0, one of them positive",
+                got=f"atol={self.atol}, rtol={self.rtol}, ulps={self.ulps}",
+                wanted="atol, rtol or ulps > 0",
+            )
+
+
+Accuracy: TypeAlias = Tolerance | AccuracyMode | None
+
+
+def check_accuracy(operation: str, accuracy: Any) -> None:
+    """Raises WeftValueError for anything that is not an accuracy."""
+    if not isinstance(accuracy, (Tolerance, AccuracyMode)):
+        wanted = "None, a lax.Tolerance or a lax.AccuracyMode"
+        raise unknown_option(operation, "accuracy", accuracy, wanted, use=None)

@@ -8,20 +8,20 @@ from weft import dtypes
 from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, Work
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
 from weft.ops.declare import primitive
-from weft.ops.elementwise.accuracy import Accuracy, check_accuracy
 from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
-from weft.ops.elementwise.branch_cuts import fix_reciprocal, lower_fixed, signed
+from weft.ops.elementwise.complex_elementary import fix_reciprocal, lower_fixed, signed
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
+    Accuracy,
     apply,
+    check_accuracy,
     elementwise_type,
     elementwise_vmap,
     floating,

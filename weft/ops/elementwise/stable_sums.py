@@ -1,9 +1,13 @@
-"""logaddexp and logaddexp2: logarithms of sums of exponentials, without overflow.
+"""Logarithms and roots of sums: logaddexp without overflow, and sums that may be empty.
 
 Each is the larger operand plus a correction that depends on their difference only. They are
 primitives rather than such a formula because the formula has kinks where the operands are equal and
 the functions do not: differentiated twice, it would lose the curvature there, and with it that of
 softplus and of a logistic loss at 0.
+
+A norm has no slope at 0, and 0 is the least subgradient; the logarithm of a sum of which nothing
+counts stays minus infinity. As one operation each: a choice of a harmless operand and a choice of
+the result would stand in the program, and twice as many in its derivative.
 """
 
 from __future__ import annotations
@@ -12,11 +16,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise.arithmetic import eq, mul, ne, scalar, sub
+from weft.ops.elementwise.arithmetic import div, eq, log, mul, ne, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.elementary import logistic
+from weft.ops.elementwise.families import repeated
 from weft.ops.elementwise.formulas import Term, kernel, log1p, where
 from weft.ops.elementwise.selection import select
 from weft.ops.structural.shape import broadcast_in_dim
@@ -75,3 +81,34 @@ def logaddexp2(x: Any, y: Any) -> Any:
 
 
 logaddexp2_p = _log_of_sum("logaddexp2", math.log(2))
+
+
+def _or_infinity(x: Any) -> Any:
+    """x, or infinity where it is 0, so that a quotient and its derivatives are 0."""
+    return _select(eq(x, scalar(0, x)), math.inf, x)
+
+
+def _select(pred: Any, value: float, other: Any) -> Any:
+    return select(pred, repeated(scalar(value, other), type_of(other).shape), other)
+
+
+def flat_sqrt_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return div(mul(t, scalar(0.5, t)), _or_infinity(ans))
+
+
+flat_sqrt_p: Primitive = kernel("flat_sqrt", Term.sqrt, flat_sqrt_jvp)
+
+
+def flat_log_jvp(t: Any, ans: Any, x: Any) -> Any:
+    return div(t, _or_infinity(x))
+
+
+flat_log_p: Primitive = kernel("flat_log", Term.log, flat_log_jvp)
+
+
+def flat_log(x: Any) -> Any:
+    """The logarithm, with derivative 0 at 0."""
+    if type_of(x).dtype not in dtypes.COMPLEX:
+        return flat_log_p.bind(x)
+    nothing = eq(x, scalar(0, x))
+    return _select(nothing, -math.inf, log(_select(nothing, 1.0, x)))

@@ -14,7 +14,7 @@ import numpy as np
 from weft import dtypes
 from weft.argument_errors import integer_of, integers_of
 from weft.arrays.array import Array
-from weft.base.marked_lists import one_each
+from weft.base.util import one_each
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values

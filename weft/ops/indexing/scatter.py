@@ -20,9 +20,8 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core import rules
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftNotImplementedError

@@ -7,8 +7,8 @@ from typing import Any, Literal, overload
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
+from weft.core.primitive import Work
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import WeftValueError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from weft.arrays.array import Array
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
+from weft.core.primitive import Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError

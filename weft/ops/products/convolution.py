@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 from weft import dtypes
 from weft.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
 from weft.arrays.array import Array
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftValueError

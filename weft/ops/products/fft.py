@@ -15,8 +15,8 @@ from typing import Any
 from weft import config, dtypes
 from weft.argument_errors import invalid_type, invalid_value, unknown_option
 from weft.arrays.array import Array
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
+from weft.core.primitive import Work
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary

@@ -17,9 +17,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.argument_errors import integers_of, invalid_value
-from weft.core.facts import Work
 from weft.core.jaxpr import Equation
-from weft.core.primitive import Primitive
+from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError

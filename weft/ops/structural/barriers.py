@@ -1,5 +1,4 @@
-"""Operations that compute nothing and tell compilers what they may not do: `optimization_barrier`
-and `dce_sink`."""
+"""Operations that compute nothing and tell compilers something: barriers, names and values."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from weft.core.effects import DEBUG
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, user_value
-from weft.ops.declare import primitive
+from weft.ops.declare import linear_primitive, primitive
 from weft.runtime import stablehlo
 
 T = TypeVar("T")
@@ -106,3 +105,30 @@ dce_sink_p = primitive(
 )
 rules.effects.register(dce_sink_p, lambda params: frozenset({DEBUG}))
 rules.impl.register(dce_sink_p, lambda x, **params: [])
+
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+def metadata_type(x: ArrayType, pairs: Pairs) -> ArrayType:
+    return x
+
+
+def metadata_vmap(axis: AxisData, args: Values, dims: Any, *, pairs: Pairs) -> Any:
+    return metadata_value_p.bind(args[0], pairs=pairs), dims[0]
+
+
+def metadata_lower(context: Any, x: Any, *, pairs: Pairs) -> Any:
+    stablehlo.add_metadata(x, dict(pairs))
+    return x
+
+
+# The value, computed by an operation that carries the pairs.
+metadata_value_p = linear_primitive(
+    "xla_metadata_value",
+    type_rule=metadata_type,
+    transpose=lambda ct, x, pairs: [ct],
+    vmap=metadata_vmap,
+    lower=metadata_lower,
+    flops="none",
+)

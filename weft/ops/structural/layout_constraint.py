@@ -1,4 +1,4 @@
-"""Constraints on the layouts of values inside compiled functions.
+"""Constraints on layouts, and kinds of memory, of values inside compiled functions.
 
 XLA chooses the layouts of intermediate values. A constraint fixes one; it computes nothing, and a
 constrained result of a compiled function has that layout.
@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 from weft import tree
 from weft.arrays.array import to_layout
 from weft.arrays.conversion import as_array
-from weft.arrays.relayout import stored_layout
+from weft.arrays.transfers import stored_layout
 from weft.core import rules
-from weft.core.access_pattern import Inner, Reads, full_read
+from weft.core.access_pattern import Inner, Reads, elementwise_reads, full_read
 from weft.core.jaxpr import Atom, Equation, Var
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.declare import linear_primitive
 from weft.ops.structural.shape import transpose
-from weft.runtime import client
+from weft.runtime import client, stablehlo
 from weft.runtime import xla_layouts as layouts
 from weft.sharding import Layout
 
@@ -188,3 +188,32 @@ layout_constraint_p = linear_primitive(
 )
 rules.impl.register(layout_constraint_p, lambda x, *, layout: to_layout(as_array(x), layout))
 rules.layout.register(layout_constraint_p, lambda params: (params["layout"],))
+
+
+def in_memory_vmap(axis: AxisData, args: Values, dims: Any, *, kind: str, back: str) -> Any:
+    return in_memory_p.bind(args[0], kind=kind, back=back), dims[0]
+
+
+def in_memory_transpose(ct: Any, x: Any, *, kind: str, back: str) -> list[Any]:
+    return [in_memory_p.bind(ct, kind=back, back=kind)]
+
+
+def in_memory_type(x: ArrayType, kind: str, back: str) -> ArrayType:
+    return x
+
+
+def in_memory_lower(context: Any, x: Any, *, kind: str, back: str) -> Any:
+    # The memory of a CPU is that of the host: it has all names, and nothing moves.
+    return x if context.platform == "cpu" else stablehlo.memory_placement(x, kind)
+
+
+# The value in memory of a kind; `back` is the kind in which it lies before.
+in_memory_p = linear_primitive(
+    "in_memory",
+    type_rule=in_memory_type,
+    transpose=in_memory_transpose,
+    vmap=in_memory_vmap,
+    reads=elementwise_reads,
+    lower=in_memory_lower,
+    flops="none",
+)

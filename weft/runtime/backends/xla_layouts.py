@@ -14,8 +14,7 @@ from typing import Any
 from weft.runtime.backends.backend import DeviceLayout
 from weft.runtime.jaxlib.native import extension
 from weft.runtime.stablehlo.attributes import string
-from weft.runtime.stablehlo.dialects import sdy
-from weft.runtime.stablehlo.mlir import Module, context, ir, tensor_type
+from weft.runtime.stablehlo.mlir import Module, context, ir, sdy, tensor_type
 from weft.runtime.stablehlo.numerical import custom_call
 
 # XLA knows "LayoutConstraint", and gathers the value of one before it partitions a module. Ours

@@ -15,8 +15,8 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from weft.errors import Fix, WeftTypeError, WeftValueError
-from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import context, element_type, unknown_location
+from weft.runtime.stablehlo.mlir import stablehlo as hlo
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

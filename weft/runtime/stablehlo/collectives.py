@@ -16,8 +16,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from weft.runtime.stablehlo import attributes as attrs
-from weft.runtime.stablehlo.dialects import sdy
-from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import (
     Module,
     context,
@@ -26,9 +24,11 @@ from weft.runtime.stablehlo.mlir import (
     op,
     op1,
     ranked,
+    sdy,
     tensor_type,
     unknown_location,
 )
+from weft.runtime.stablehlo.mlir import stablehlo as hlo
 
 Groups = Sequence[Sequence[int]]
 

@@ -22,9 +22,14 @@ import numpy as np
 
 from weft.base.source import NAN_ELSEWHERE
 from weft.runtime.jaxlib.native import version
-from weft.runtime.stablehlo.cpu_divisions import multiplies_by_inverse, scaled
-from weft.runtime.stablehlo.cpu_products import INTEGERS, is_moved, kept, unfused
-from weft.runtime.stablehlo.dialects import stablehlo as hlo
+from weft.runtime.stablehlo.cpu_products import (
+    INTEGERS,
+    is_moved,
+    kept,
+    multiplies_by_inverse,
+    scaled,
+    unfused,
+)
 from weft.runtime.stablehlo.elementwise import (
     add,
     and_,
@@ -37,6 +42,7 @@ from weft.runtime.stablehlo.elementwise import (
     xor,
 )
 from weft.runtime.stablehlo.mlir import bytecode, dtype_of, ir, op, op1, parse, ranked
+from weft.runtime.stablehlo.mlir import stablehlo as hlo
 from weft.runtime.stablehlo.module_walks import (
     ELEMENTWISE,
     MOST_LOOKED_AT,

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weft.runtime.stablehlo import attributes as attrs
-from weft.runtime.stablehlo.dialects import sdy
-from weft.runtime.stablehlo.mlir import context, ir
+from weft.runtime.stablehlo.mlir import context, ir, sdy
 from weft.runtime.stablehlo.numerical import custom_call
 
 

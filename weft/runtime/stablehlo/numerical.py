@@ -15,7 +15,6 @@ import numpy as np
 
 from weft.errors import Fix, WeftNotImplementedError
 from weft.runtime.stablehlo import attributes as attrs
-from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import (
     attribute,
     context,
@@ -26,6 +25,7 @@ from weft.runtime.stablehlo.mlir import (
     ranked,
     tensor_type,
 )
+from weft.runtime.stablehlo.mlir import stablehlo as hlo
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

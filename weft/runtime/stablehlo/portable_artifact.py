@@ -18,7 +18,7 @@ from jaxlib.mlir import ir, passmanager
 from weft.errors import Fix, WeftError, WeftValueError
 from weft.runtime.stablehlo import mlir, structural
 from weft.runtime.stablehlo.collectives import partition_id
-from weft.runtime.stablehlo.dialects import sdy, stablehlo
+from weft.runtime.stablehlo.mlir import sdy, stablehlo
 
 Axes = tuple[tuple[str, int], ...]
 

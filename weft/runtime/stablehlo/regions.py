@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from weft.runtime.stablehlo import attributes as attrs
-from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import context, ir, op, ranked
+from weft.runtime.stablehlo.mlir import stablehlo as hlo
 
 Values = Sequence[ir.Value]
 Combine = Callable[[list[ir.Value], list[ir.Value]], Values]

@@ -14,7 +14,6 @@ import numpy as np
 
 from weft.errors import WeftValueError
 from weft.runtime.stablehlo import attributes as attrs
-from weft.runtime.stablehlo.dialects import stablehlo as hlo
 from weft.runtime.stablehlo.mlir import (
     context,
     dtype_of,
@@ -24,6 +23,7 @@ from weft.runtime.stablehlo.mlir import (
     ranked,
     tensor_type,
 )
+from weft.runtime.stablehlo.mlir import stablehlo as hlo
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

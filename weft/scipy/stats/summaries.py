@@ -21,7 +21,7 @@ from weft.kinds.checks import check_arrays, check_choice, computing_dtype, inexa
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.numpy.sorting import line
-from weft.ops.elementwise.flat import flat_sqrt_p
+from weft.ops.elementwise.stable_sums import flat_sqrt_p
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.operand_errors import to_dtype
 from weft.ops.reductions.cumulative import cummax, cummin
