@@ -23,7 +23,6 @@ STEP = re.compile(r"^\d+\. `(?P<file>[\w/]+\.py)` `(?P<function>[\w.]+)`", re.MU
 
 PROGRAM = """
 import json, os, sys
-from processes import python_output
 import weft
 import weft.numpy as jnp
 

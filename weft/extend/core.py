@@ -30,7 +30,7 @@ from weft.core.jaxpr import (
 )
 from weft.core.jaxpr import Equation as JaxprEqn
 from weft.core.jaxpr import jaxprs_in as jaxprs_in_params
-from weft.core.primitive import Facts, Primitive
+from weft.core.primitive import Facts, Primitive, Work
 from weft.core.rules import AxisData, LinearOperand, Table, Zero, registered_twice
 from weft.core.rules import impl as impl_rules
 from weft.core.rules import type_rule as type_rules
@@ -92,7 +92,7 @@ __all__ = [
     "Jaxpr", "JaxprBuilder", "JaxprEqn", "JaxprTypeError", "LinearOperand", "Literal",
     "ORDERED_DEBUG", "ORDERED_IO", "OpaqueTraceState", "ParamDict", "Primitive", "ShapeDtypeStruct",
     "ShapedArray", "StagingTrace", "StagingTracer", "Table", "Trace", "TraceTag", "Tracer", "Typed",
-    "UncheckedPrimitive", "Value", "Var", "Zero", "any_ordered", "array_types", "axis_environment",
+    "UncheckedPrimitive", "Value", "Var", "Work", "Zero", "any_ordered", "array_types", "axis_environment",
     "axis_length", "axis_names_in_force", "bottom_trace", "bound_axis", "canonical_axes",
     "canonical_axis", "check_alive", "check_jaxpr", "check_silent", "checked", "communication",
     "concrete_or_error", "current_trace", "current_variable", "declare", "define_primitive",

@@ -176,10 +176,7 @@ def known_formats(jaxpr: Jaxpr, places: Sequence[Any], layouts: Sequence[Any]) -
     return out
 
 
-Orders = Sequence[Any]
-
-
-def keep_layouts(jaxpr: Jaxpr, layouts: Orders, partitioned: bool = False) -> Jaxpr:
+def keep_layouts(jaxpr: Jaxpr, layouts: Sequence[Any], partitioned: bool = False) -> Jaxpr:
     """The jaxpr for inputs in the given layouts (None: row-major); cached.
 
     In a module that the compiler splits over devices a constraint would gather the array, so there
@@ -205,7 +202,7 @@ def _keep_layouts(jaxpr: Jaxpr, layouts: tuple[Any, ...], partitioned: bool) -> 
     return checked(Jaxpr(jaxpr.inputs, eqns, jaxpr.outputs, jaxpr.num_consts, jaxpr.name))
 
 
-def _results(eqn: Equation, layouts: Orders) -> Iterator[tuple[Var, Layout]]:
+def _results(eqn: Equation, layouts: Sequence[Any]) -> Iterator[tuple[Var, Layout]]:
     """The known layouts of results: the operand's for an unchanged one, row-major for moved
     elements."""
     sources = rules.layout[eqn.primitive](eqn.params) if eqn.primitive in rules.layout else None
@@ -218,7 +215,7 @@ def _results(eqn: Equation, layouts: Orders) -> Iterator[tuple[Var, Layout]]:
             yield var, Layout(tuple(range(var.type.ndim)))
 
 
-def keep_in_program(eqn: Equation, layouts: Orders, partitioned: bool) -> list[Equation]:
+def keep_in_program(eqn: Equation, layouts: Sequence[Any], partitioned: bool) -> list[Equation]:
     """The rule of primitives that run their `jaxpr` once on their operands."""
     jaxpr = keep_layouts(eqn.params["jaxpr"], layouts, partitioned)
     return [eqn.replace(params=eqn.params | {"jaxpr": jaxpr})]
