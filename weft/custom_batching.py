@@ -400,7 +400,7 @@ def custom_vmap_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) ->
     return outs, [0 if flag else None for flag in found]
 
 
-def custom_vmap_stepwise(
+def custom_vmap_steps(
     *operands: Any, jaxpr: Jaxpr, **params: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the custom_vmap of {jaxpr.name}", jaxpr, operands
@@ -421,5 +421,5 @@ holds_one_jaxpr(
     partial_eval=None,
     dce=None,
     lower=custom_vmap_lower,
-    stepwise=custom_vmap_stepwise,
+    steps=custom_vmap_steps,
 )

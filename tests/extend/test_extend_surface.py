@@ -437,18 +437,18 @@ REGISTERED_BY = {
     "partial_eval": partial_eval.register,
     "dce": partial_eval.register_dce,
     "stage": partial_eval.register_stage,
-    "stepwise": partial_eval.register_steps,
+    "steps": partial_eval.register_steps,
     "retype": partial_eval.register_retype,
     "runs": partial_eval.register_runs,
     "hoist": partial_eval.register_hoist,
-    "rebind": partial_eval.register_again,
+    "rebind": partial_eval.register_rebind,
     "effects": partial_eval.register_effects,
     "layout": layout_rules.register_layout,
-    "access_pattern": layout_rules.register_reads,
-    "data_movement": layout_rules.register_moves,
+    "reads": layout_rules.register_reads,
+    "moves": layout_rules.register_moves,
     "keep_layouts": layout_rules.register_keep_layouts,
     "lower": mlir.register_lowering,
-    "numpy_impl": mlir.register_on_host,
+    "on_host": mlir.register_on_host,
 }
 
 

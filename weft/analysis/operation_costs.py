@@ -35,7 +35,7 @@ def work_of(eqn: Equation) -> Work:
         return Work(real_flops(out.type, 0 if product else size, size if product else 0))
     if (
         primitives.get(primitive.name) is primitive
-        and rules.access_pattern.get(primitive) is elementwise_reads
+        and rules.reads.get(primitive) is elementwise_reads
     ):
         return Work(functions=max(sizes, default=0.0))
     return Work(known=False)
@@ -48,7 +48,7 @@ def is_fusible(eqn: Equation) -> bool:
     """Whether a compiler fuses an operation into the reader of its result."""
     primitive = eqn.primitive
     return primitive.facts.fusible or (
-        rules.access_pattern.get(primitive) is elementwise_reads and len(eqn.outputs) == 1
+        rules.reads.get(primitive) is elementwise_reads and len(eqn.outputs) == 1
     )
 
 

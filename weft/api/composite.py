@@ -145,7 +145,7 @@ def composite_vmap(
     return inside(mapped)(*args), dims_out
 
 
-def composite_stepwise(
+def composite_steps(
     *operands: Any, jaxpr: Jaxpr, name: str, **params: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the composite {name}", jaxpr, operands
@@ -178,5 +178,5 @@ holds_one_jaxpr(
     partial_eval=None,
     dce=None,
     lower=composite_lower,
-    stepwise=composite_stepwise,
+    steps=composite_steps,
 )

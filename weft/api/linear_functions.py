@@ -176,7 +176,7 @@ def linear_call_retype(
     return given, params | {"jaxpr": widen(jaxpr), "transposed": widen(back)}
 
 
-def linear_call_stepwise(
+def linear_call_steps(
     *operands: Any, jaxpr: Jaxpr, **params: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the linear_call of {jaxpr.name}", jaxpr, operands
@@ -198,5 +198,5 @@ holds_one_jaxpr(
     partial_eval=None,
     dce=None,
     lower=linear_call_lower,
-    stepwise=linear_call_stepwise,
+    steps=linear_call_steps,
 )

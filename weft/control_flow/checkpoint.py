@@ -163,7 +163,7 @@ def _place(i: int, args: tuple[Any, ...], name: str) -> int:
     return i % len(args)
 
 
-def remat_stepwise(*args: Any, jaxpr: Jaxpr, again: bool, **params: Any) -> Steps:
+def remat_steps(*args: Any, jaxpr: Jaxpr, again: bool, **params: Any) -> Steps:
     second = ", computed again" if again else ""
     yield f"the checkpoint of {jaxpr.name}{second}", jaxpr, args
 
@@ -435,7 +435,7 @@ holds_one_jaxpr(
     OneJaxpr(remat_p, describe=lambda params: "checkpoint", transposed=remat_transposed),
     hoist=hoist_program,
     impl=functools.partial(run_as_one, remat_p, False),
-    stepwise=remat_stepwise,
+    steps=remat_steps,
     linearize=remat_linearize,
     partial_eval=remat_partial_eval,
     lower=remat_lower,

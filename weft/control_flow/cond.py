@@ -302,7 +302,7 @@ def cond_impl(index: Any, *operands: Any, branches: Branches) -> list[Any]:
     return [as_array(x) if fit else convert_element_type(x, t.dtype) for x, t, fit in rows]
 
 
-def cond_stepwise(index: Any, *operands: Any, branches: Branches) -> Steps:
+def cond_steps(index: Any, *operands: Any, branches: Branches) -> Steps:
     chosen = min(max(int(index), 0), len(branches) - 1)
     yield f"branch {chosen} of the conditional", branches[chosen], operands
 
@@ -584,7 +584,7 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     return smaller_equation(eqn, [True, *reads], used, {"branches": programs})
 
 
-def cond_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def cond_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """The mean of the branches' reads, as if each ran equally often."""
     branches: Branches = eqn.params["branches"]
     found = [inner(b, [(full_read(x.type),) for x in b.outputs]) for b in branches]
@@ -636,6 +636,6 @@ rules.vmap.register(cond_p, cond_vmap)
 rules.partial_eval.register(cond_p, cond_partial_eval)
 rules.dce.register(cond_p, cond_dce)
 rules.lower.register(cond_p, cond_lower)
-rules.stepwise.register(cond_p, cond_stepwise)
-rules.access_pattern.register(cond_p, cond_access_pattern)
+rules.steps.register(cond_p, cond_steps)
+rules.reads.register(cond_p, cond_reads)
 rules.keep_layouts.register(cond_p, cond_keep_layouts)

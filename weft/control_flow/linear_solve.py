@@ -281,7 +281,7 @@ def unbind(operands: Sequence[Any], jaxprs: Any, num_consts: Any) -> tuple[Solve
     return Solve(*parts), list(operands[start:])  # type: ignore[arg-type]
 
 
-def linear_solve_stepwise(*args: Any, jaxprs: Any, num_consts: Any) -> Steps:
+def linear_solve_steps(*args: Any, jaxprs: Any, num_consts: Any) -> Steps:
     solve, b = unbind(args, jaxprs, num_consts)
     yield "the solver of the custom_linear_solve", solve.solve.jaxpr, [*solve.solve.consts, *b]
 
@@ -383,4 +383,4 @@ rules.jvp.register(linear_solve_p, linear_solve_jvp)
 rules.transpose.register(linear_solve_p, linear_solve_transpose)
 rules.vmap.register(linear_solve_p, linear_solve_vmap)
 rules.lower.register(linear_solve_p, linear_solve_lower)
-rules.stepwise.register(linear_solve_p, linear_solve_stepwise)
+rules.steps.register(linear_solve_p, linear_solve_steps)

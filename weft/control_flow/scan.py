@@ -78,7 +78,7 @@ def bind_scan(jaxpr: Jaxpr, loop: Loop, consts: Values, carry: Values, xs: Value
     return list(scan_p.bind(*consts, *carry, *xs, **loop.params(body)))
 
 
-def scan_stepwise(*args: Any, **params: Any) -> Steps:
+def scan_steps(*args: Any, **params: Any) -> Steps:
     jaxpr, loop = Loop.of(params)
     consts, carry, xs = loop.split(args)
     order = range(loop.length)
@@ -418,7 +418,7 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     return smaller_equation(eqn, reads, kept, params)
 
 
-def scan_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def scan_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Constants are read at every step, scanned arrays by element, others as a whole."""
     jaxpr, loop = Loop.of(eqn.params)
     consts, _, xs = loop.split(inner(jaxpr, [(full_read(x.type),) for x in jaxpr.outputs]))
@@ -530,6 +530,6 @@ rules.vmap.register(scan_p, scan_vmap)
 rules.partial_eval.register(scan_p, scan_partial_eval)
 rules.dce.register(scan_p, scan_dce)
 rules.lower.register(scan_p, scan_lower)
-rules.stepwise.register(scan_p, scan_stepwise)
-rules.access_pattern.register(scan_p, scan_access_pattern)
+rules.steps.register(scan_p, scan_steps)
+rules.reads.register(scan_p, scan_reads)
 rules.keep_layouts.register(scan_p, scan_keep_layouts)

@@ -238,7 +238,7 @@ def parts(values: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], lis
     return list(values[:n]), list(values[n:m]), list(values[m:])
 
 
-def while_stepwise(*args: Any, **params: Any) -> Steps:
+def while_steps(*args: Any, **params: Any) -> Steps:
     cond_consts, body_consts, carry = parts(args, params)
     condition, body = params["cond_jaxpr"], params["body_jaxpr"]
     for i in itertools.count():
@@ -500,7 +500,7 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
 STEPS = 10
 
 
-def while_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def while_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Constants are read at every step; carried values exist as a whole."""
     found: list[Reads] = []
     of_cond, of_body, carry = parts(eqn.inputs, eqn.params)
@@ -570,6 +570,6 @@ rules.vmap.register(while_p, while_vmap)
 rules.partial_eval.register(while_p, while_partial_eval)
 rules.dce.register(while_p, while_dce)
 rules.lower.register(while_p, while_lower)
-rules.stepwise.register(while_p, while_stepwise)
-rules.access_pattern.register(while_p, while_access_pattern)
+rules.steps.register(while_p, while_steps)
+rules.reads.register(while_p, while_reads)
 rules.keep_layouts.register(while_p, while_keep_layouts)

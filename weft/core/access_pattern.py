@@ -1,7 +1,7 @@
 """The order in which a jaxpr reads the elements of its values; it decides the best memory layout.
 
-A `Read` is one walk over the elements of an array. The `access_pattern` rule of a primitive turns
-the reads of its results into reads of its operands, back to the arguments; its `data_movement` rule
+A `Read` is one walk over the elements of an array. The `reads` rule of a primitive turns
+the reads of its results into reads of its operands, back to the arguments; its `moves` rule
 says which operand's elements a result has. The measurements behind the rules: docs/layouts.md.
 """
 

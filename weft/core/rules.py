@@ -333,15 +333,15 @@ stage = Table("staging", f"{_PARTIAL}_stage(primitive, rule)", "args, params", u
 retype = Table("retyping", f"{_PARTIAL}_retype(primitive, rule)", "types, params", unmemoised=True)
 hoist = Table("hoisting", f"{_PARTIAL}_hoist(primitive, rule)", "params", unmemoised=True)
 runs = Table("running", f"{_PARTIAL}_runs(primitive, rule)", "equation", unmemoised=True)
-stepwise = Table("stepwise evaluation", f"{_PARTIAL}_steps(primitive, rule)", "*operands")
-rebind = Table("repeated evaluation", f"{_PARTIAL}_again(primitive, rule)", "*operands")
+steps = Table("stepwise evaluation", f"{_PARTIAL}_steps(primitive, rule)", "*operands")
+rebind = Table("repeated evaluation", f"{_PARTIAL}_rebind(primitive, rule)", "*operands")
 layout = Table("layout", f"{_LAYOUTS}_layout(primitive, rule)", "params")
-access_pattern = Table("reading", f"{_LAYOUTS}_reads(primitive, rule)", "equation, demands, inner")
+reads = Table("reading", f"{_LAYOUTS}_reads(primitive, rule)", "equation, demands, inner")
 keep_layouts = Table(
     "layout-keeping", f"{_LAYOUTS}_keep_layouts(primitive, rule)", "equation, layouts, partitioned"
 )
-data_movement = Table("moving", f"{_LAYOUTS}_moves(primitive, rule)", "equation, result")
-numpy_impl = Table("host", f"{_MLIR}_on_host(primitive, rule)", "*values")
+moves = Table("moving", f"{_LAYOUTS}_moves(primitive, rule)", "equation, result")
+on_host = Table("host", f"{_MLIR}_on_host(primitive, rule)", "*values")
 
 # Lowering rules for one platform, which override the general ones: (primitive, platform) -> rule.
 lower_for_platform: dict[tuple[Any, str], Rule] = {}

@@ -142,7 +142,7 @@ def custom_impl(*operands: Any, **params: Any) -> list[Any]:
     return [as_array(x) for x in body_of(params)(*operands)]
 
 
-def custom_stepwise(
+def custom_steps(
     primitive: Primitive, *operands: Any, jaxpr: Jaxpr, name: str, **others: Any
 ) -> Iterator[tuple[str, Jaxpr, Sequence[Any]]]:
     yield f"the {primitive.name} of {name}", jaxpr, operands
@@ -329,6 +329,6 @@ def custom_primitive(name: str) -> Primitive:
         partial_eval=None,
         dce=None,
         lower=custom_lower,
-        stepwise=functools.partial(custom_stepwise, made),
+        steps=functools.partial(custom_steps, made),
     )
     return made

@@ -184,7 +184,7 @@ def tangents_impl(*operands: Any, **params: Any) -> list[Any]:
     return eval_jaxpr(forward_program([x.type for x in arrays], **params), (), *arrays)
 
 
-def tangents_stepwise(*operands: Any, pullback: Pullback, **params: Any) -> Steps:
+def tangents_steps(*operands: Any, pullback: Pullback, **params: Any) -> Steps:
     program = forward_program([type_of(x) for x in operands], pullback, **params)
     yield f"the forward derivative of the custom_vjp of {pullback.function}", program, operands
 
@@ -285,4 +285,4 @@ rules.transpose.register(custom_vjp_tangents_p, tangents_transpose)
 rules.vmap.register(custom_vjp_tangents_p, tangents_vmap)
 rules.lower.register(custom_vjp_tangents_p, tangents_lower)
 rules.runs.register(custom_vjp_tangents_p, tangents_runs)
-rules.stepwise.register(custom_vjp_tangents_p, tangents_stepwise)
+rules.steps.register(custom_vjp_tangents_p, tangents_steps)

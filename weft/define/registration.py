@@ -178,7 +178,7 @@ def register_steps(primitive: Primitive, rule: Rule) -> Rule:
     The label is for people: "iteration 7 of the scan". Raises WeftValueError if there is such a
     rule already.
     """
-    return register_from_outside(rules.stepwise, primitive, rule)
+    return register_from_outside(rules.steps, primitive, rule)
 
 
 def register_runs(primitive: Primitive, rule: Rule) -> Rule:
@@ -214,7 +214,7 @@ def register_hoist(primitive: Primitive, rule: Rule) -> Rule:
     return register_from_outside(rules.hoist, primitive, rule)
 
 
-def register_again(primitive: Primitive, rule: Rule) -> Rule:
+def register_rebind(primitive: Primitive, rule: Rule) -> Rule:
     """Sets `rule(*args, **params) -> results`, which replaces `bind` where a jaxpr is evaluated
     with operands that may vary along more mesh axes.
 
@@ -263,7 +263,7 @@ def register_reads(primitive: Primitive, rule: Rule) -> Rule:
     go over their operands once, row by row. Raises WeftValueError if there is such a rule
     already.
     """
-    return register_from_outside(rules.access_pattern, primitive, rule)
+    return register_from_outside(rules.reads, primitive, rule)
 
 
 def register_moves(primitive: Primitive, rule: Rule) -> Rule:
@@ -273,7 +273,7 @@ def register_moves(primitive: Primitive, rule: Rule) -> Rule:
     operand's, or -1 for one of length 1 that is new; or (jaxpr, index of its result); or None.
     Raises WeftValueError if there is such a rule already.
     """
-    return register_from_outside(rules.data_movement, primitive, rule)
+    return register_from_outside(rules.moves, primitive, rule)
 
 
 def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
@@ -293,7 +293,7 @@ def register_on_host(primitive: Primitive, rule: Rule) -> Rule:
     Array([[1],
            [2]], dtype=int32)
     """
-    return register_from_outside(rules.numpy_impl, primitive, rule)
+    return register_from_outside(rules.on_host, primitive, rule)
 
 
 def register_keep_layouts(primitive: Primitive, rule: Rule) -> Rule:

@@ -169,7 +169,7 @@ def look_at_primitive(trace: EvalTrace, primitive: Primitive, args: Values, para
             return outs if primitive.multiple_results else outs[0]
     if not settings.debug_nans and not settings.debug_infs:
         return trace.first_time(primitive, args, params)
-    if primitive not in rules.stepwise or "function" in params:
+    if primitive not in rules.steps or "function" in params:
         # An operation with a Python function inside runs it here: its operations are checked one
         # by one, like any others.
         outs = trace.first_time(primitive, args, params)
@@ -295,7 +295,7 @@ class Search:
 
         Returns where the application holds jaxprs that only pass on what they were given.
         """
-        steps = rules.stepwise.get(primitive)
+        steps = rules.steps.get(primitive)
         if steps is None:
             raise nonfinite_error(self.watch, primitive.name, args, outs, within, names=names)
         line = sources.placed(sources.describe(sources.current()))

@@ -7,7 +7,7 @@ same way, with the numbers that its operands have. Where an operation cannot be 
 that is only known at run time), its keys count as new: each key that is reported is reused, and not
 every key that is reused is reported.
 
-The `stepwise` rules would not do: they take values, so a compiled call would have to be evaluated
+The `steps` rules would not do: they take values, so a compiled call would have to be evaluated
 once more, every iteration of its loops, and of a `cond` they follow the branch that is taken only.
 """
 
@@ -92,9 +92,9 @@ def _move_numbers(moving: Primitive, params: Params, numbers: Operands) -> Numbe
     if moving in rules.layout:  # the value of an operand, unchanged
         source = rules.layout[moving](params)[0]
         return numbers[source] if type(source) is int else None
-    if moving not in rules.numpy_impl or any(x is None for x in numbers):
+    if moving not in rules.on_host or any(x is None for x in numbers):
         return None
-    return np.asarray(rules.numpy_impl[moving](*numbers, **params))
+    return np.asarray(rules.on_host[moving](*numbers, **params))
 
 
 # ---- reading jaxprs ------------------------------------------------------------------------------

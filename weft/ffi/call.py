@@ -362,7 +362,7 @@ def _full(orders: Sequence[Order], types: Sequence[Any]) -> list[tuple[int, ...]
     ]
 
 
-def ffi_call_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def ffi_call_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """Each operand is read as a whole, in the order that the handler takes it in."""
     out: list[Reads] = []
     for atom, order in zip(eqn.inputs, eqn.params["in_orders"], strict=True):
@@ -384,5 +384,5 @@ rules.jvp.register(ffi_call_p, ffi_call_jvp)
 rules.transpose.register(ffi_call_p, ffi_call_transpose)
 rules.vmap.register(ffi_call_p, ffi_call_vmap)
 rules.lower.register(ffi_call_p, ffi_call_lower)
-rules.access_pattern.register(ffi_call_p, ffi_call_access_pattern)
+rules.reads.register(ffi_call_p, ffi_call_reads)
 rules.effects.register(ffi_call_p, ffi_call_effects)

@@ -77,10 +77,10 @@ def holds_one_jaxpr(kind: OneJaxpr, **own: Rule | None) -> None:
         "vmap": partial(one_vmap, kind),
         "partial_eval": partial(one_partial_eval, kind),
         "dce": partial(one_dce, kind),
-        "stepwise": partial(one_step, kind),
+        "steps": partial(one_step, kind),
         "layout": whole_sources,
-        "access_pattern": reads_of_program,
-        "data_movement": moves_of_program,
+        "reads": reads_of_program,
+        "moves": moves_of_program,
         "keep_layouts": keep_in_program,
     }
     for name, rule in (derived | own).items():

@@ -1,6 +1,6 @@
 """Infers the best memory order of each argument of a jaxpr from how the jaxpr reads it.
 
-Reads are followed backward from the results, by the `access_pattern` rules: an elementwise
+Reads are followed backward from the results, by the `reads` rules: an elementwise
 operation reads its operands as its result is read, a slice reads a part, a loop as often as it
 runs. A value is computed once, so reads of a computed value become one of each kind. An order costs
 the bytes that reading moves where memory comes in lines of 64 bytes. The cheapest order wins if it
@@ -145,7 +145,7 @@ class _Follower:
         return [tuple(totals[var].values()) for var in jaxpr.inputs]
 
     def _operands(self, eqn: Equation, demands: Sequence[Reads]) -> Sequence[Reads]:
-        rule: Callable[..., Any] = rules.access_pattern.get(eqn.primitive) or whole_reads
+        rule: Callable[..., Any] = rules.reads.get(eqn.primitive) or whole_reads
         out: Sequence[Reads] = rule(eqn, demands, self.reads)
         return out
 
@@ -246,7 +246,7 @@ def _source_of_moves(jaxpr: Jaxpr, result: int) -> tuple[int, Order] | None:
         if atom in inputs:
             return inputs[atom], dims
         eqn, number = made[atom]
-        rule = rules.data_movement.get(eqn.primitive)
+        rule = rules.moves.get(eqn.primitive)
         moved = rule(eqn, number) if rule is not None else None
         if moved is not None and isinstance(moved[0], Jaxpr):
             moved = _source_of_moves(*moved)

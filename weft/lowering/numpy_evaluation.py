@@ -3,7 +3,7 @@
 Compiling a module takes XLA ten milliseconds. Running one that moves a few elements takes six
 microseconds; NumPy, which needs no module, takes eight, and cannot round otherwise. A script that
 moves small arrays a few times, or a loop over `x[:i]` in which every shape is new, would spend all
-its time on compiling. So a jaxpr that only applies primitives with a `numpy_impl` rule to small
+its time on compiling. So a jaxpr that only applies primitives with a `on_host` rule to small
 arrays is compiled only when it has run often enough to gain by that.
 
 Nothing else is lost by it: operands are row-major in the memory of a CPU and not committed, and
@@ -61,7 +61,7 @@ class MovingExecutable:
         known: dict[Any, Any] = dict(zip(self.jaxpr.inputs, values, strict=True))
         for eqn in self.jaxpr.eqns:
             operands = [_value(known, x) for x in eqn.inputs]
-            out = rules.numpy_impl[eqn.primitive](*operands, **eqn.params)
+            out = rules.on_host[eqn.primitive](*operands, **eqn.params)
             outs = out if eqn.primitive.multiple_results else [out]
             known.update(zip(eqn.outputs, outs, strict=True))
         return [_value(known, x) for x in self.jaxpr.outputs]
@@ -84,7 +84,7 @@ def program_on_host(
     types = [*jaxpr.in_types, *jaxpr.out_types]
     backend = client.backend()
     if (
-        not all(eqn.primitive in rules.numpy_impl for eqn in jaxpr.eqns)
+        not all(eqn.primitive in rules.on_host for eqn in jaxpr.eqns)
         or backend.platform != "cpu"
         or sum(type.size for type in types) > LITTLE
         or not all(isinstance(type.dtype, np.dtype) and type.dtype.itemsize for type in types)

@@ -206,7 +206,7 @@ def _results(eqn: Equation, layouts: Sequence[Any]) -> Iterator[tuple[Var, Layou
     """The known layouts of results: the operand's for an unchanged one, row-major for moved
     elements."""
     sources = rules.layout[eqn.primitive](eqn.params) if eqn.primitive in rules.layout else None
-    moves = rules.data_movement.get(eqn.primitive)
+    moves = rules.moves.get(eqn.primitive)
     for i, var in enumerate(eqn.outputs):
         if sources is not None:
             if type(sources[i]) is int and layouts[sources[i]] is not None:

@@ -105,9 +105,9 @@ def primitive(
         (rules.linearize, linearize),
         (rules.transpose, transpose),
         (rules.vmap, vmap),
-        (rules.access_pattern, reads),
-        (rules.data_movement, moves),
-        (rules.numpy_impl, on_host),
+        (rules.reads, reads),
+        (rules.moves, moves),
+        (rules.on_host, on_host),
     ):
         if rule is not None:
             table.register(made, rule)

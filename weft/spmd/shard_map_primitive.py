@@ -537,5 +537,5 @@ holds_one_jaxpr(
     partial_eval=shard_map_partial_eval,
     keep_layouts=shard_map_keep_layouts,
     runs=shard_map_runs,
-    stepwise=None,
+    steps=None,
 )

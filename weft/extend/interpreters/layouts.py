@@ -2,10 +2,10 @@
 
 from weft.base.facades import public_names
 from weft.core.access_pattern import *
-from weft.core.rules import access_pattern as reads_rules
-from weft.core.rules import data_movement as moves_rules
 from weft.core.rules import keep_layouts as keep_layouts_rules
 from weft.core.rules import layout as layout_rules
+from weft.core.rules import moves as moves_rules
+from weft.core.rules import reads as reads_rules
 from weft.define.registration import (
     register_keep_layouts,
     register_layout,

@@ -11,13 +11,13 @@ from weft.core.rules import rebind as again_rules
 from weft.core.rules import retype as retype_rules
 from weft.core.rules import runs as runs_rules
 from weft.core.rules import stage as stage_rules
-from weft.core.rules import stepwise as steps_rules
+from weft.core.rules import steps as steps_rules
 from weft.define.partial_evaluation import *
 from weft.define.registration import (
-    register_again,
     register_dce,
     register_effects,
     register_hoist,
+    register_rebind,
     register_retype,
     register_runs,
     register_stage,
@@ -47,11 +47,11 @@ __all__ = [
     "dce_jaxpr", "dce_jaxpr_call_rule", "dce_jaxpr_closed_call_rule", "dce_jaxpr_consts",
     "dce_rules", "effects_rules", "embedded", "fit", "hoist_casts", "hoist_program", "hoist_rules",
     "join_types", "partial_eval_jaxpr", "partial_eval_jaxpr_custom_rules", "partial_eval_rules",
-    "register", "register_again", "register_dce", "register_effects", "register_hoist",
+    "register", "register_dce", "register_effects", "register_hoist", "register_rebind",
     "register_retype", "register_runs", "register_stage", "register_steps", "retype_program",
     "retype_rules", "retype_together", "runs_rules", "silenced", "silenced_equation", "stage_rules",
-    "steps_rules",
-    "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits", "widened", "with_instantiated_inputs",
+    "steps_rules", "trace_to_jaxpr_dynamic", "trace_to_jaxpr_nounits", "widened",
+    "with_instantiated_inputs",
 ]
 # fmt: on
 

@@ -237,7 +237,7 @@ def _window(
     return tuple(window)
 
 
-def dynamic_slice_numpy_impl(
+def dynamic_slice_on_host(
     operand: np.ndarray[Any, Any], *starts: np.ndarray[Any, Any], slice_sizes: tuple[int, ...]
 ) -> np.ndarray[Any, Any]:
     return operand[_window(operand.shape, starts, slice_sizes)]
@@ -250,7 +250,7 @@ dynamic_slice_p = linear_primitive(
     vmap=dynamic_slice_vmap,
     reads=same_dims,
     moves=same_moves,
-    on_host=dynamic_slice_numpy_impl,
+    on_host=dynamic_slice_on_host,
     lower=dynamic_slice_lower,
     linear=True,
     makes_no_nan=True,
@@ -359,7 +359,7 @@ def dynamic_update_slice_lower(context: Any, operand: Any, update: Any, *starts:
     return write_block(context, operand, update, positions, of.shape, block.shape)
 
 
-def dynamic_update_slice_numpy_impl(
+def dynamic_update_slice_on_host(
     operand: np.ndarray[Any, Any], update: np.ndarray[Any, Any], *starts: np.ndarray[Any, Any]
 ) -> np.ndarray[Any, Any]:
     out = operand.copy()
@@ -374,7 +374,7 @@ primitive(
     jvp=jointly_linear_jvp(dynamic_update_slice_p.bind, 0, 1),
     transpose=dynamic_update_slice_transpose,
     vmap=dynamic_update_slice_vmap,
-    on_host=dynamic_update_slice_numpy_impl,
+    on_host=dynamic_update_slice_on_host,
     lower=dynamic_update_slice_lower,
     linear=True,
     makes_no_nan=True,

@@ -406,7 +406,7 @@ def _blocks_inside(indices: Any, shape: Ints, last: Any, dtype: Any) -> Any:
     return emit_reduction(inside, stablehlo.constant(True), (len(shape) - 1,), stablehlo.and_)
 
 
-def gather_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def gather_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """A block is read along the operand. From block to block the read jumps within a dimension for
     scalar positions, and anywhere for index vectors."""
     operand, indices = (x.type for x in eqn.inputs)
@@ -446,7 +446,7 @@ gather_p = primitive(
     type_rule=gather_type,
     jvp=gather_jvp,
     vmap=gather_vmap,
-    reads=gather_access_pattern,
+    reads=gather_reads,
     lower=gather_lower,
     linear=True,
     makes_no_nan=True,

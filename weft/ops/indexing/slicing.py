@@ -126,7 +126,7 @@ def slice_vmap(axis: AxisData, args: Values, dims: Dims, **bounds: Ints) -> tupl
     return slice_p.bind(args[0], **wider), dim
 
 
-def slice_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def slice_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     strides = eqn.params["strides"]
 
     def stepped(step: Step) -> Step:
@@ -135,7 +135,7 @@ def slice_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) 
     return [tuple(r._replace(walk=tuple(map(stepped, r.walk)), source=None) for r in demands[0])]
 
 
-def slice_numpy_impl(x: np.ndarray[Any, Any], **bounds: Ints) -> np.ndarray[Any, Any]:
+def slice_on_host(x: np.ndarray[Any, Any], **bounds: Ints) -> np.ndarray[Any, Any]:
     dims = zip(
         *(bounds[name] for name in ("start_indices", "limit_indices", "strides")), strict=True
     )
@@ -148,9 +148,9 @@ slice_p = primitive(
     jvp=linear_jvp(slice),
     transpose=slice_transpose,
     vmap=slice_vmap,
-    reads=slice_access_pattern,
+    reads=slice_reads,
     moves=same_moves,
-    on_host=slice_numpy_impl,
+    on_host=slice_on_host,
     lower=lambda context, x, *, start_indices, limit_indices, strides: stablehlo.slice_(
         x, start_indices, limit_indices, strides
     ),
@@ -269,7 +269,7 @@ def pad_lower(context: Any, x: Any, value: Any, *, padding_config: Config) -> An
     return stablehlo.pad(x, value, low, high, inner)
 
 
-def pad_numpy_impl(
+def pad_on_host(
     x: np.ndarray[Any, Any], value: np.ndarray[Any, Any], *, padding_config: Config
 ) -> np.ndarray[Any, Any]:
     shape, sources, targets = [], [], []
@@ -293,7 +293,7 @@ primitive(
     transpose=pad_transpose,
     vmap=pad_vmap,
     reads=same_dims,
-    on_host=pad_numpy_impl,
+    on_host=pad_on_host,
     lower=pad_lower,
     linear=True,
     makes_no_nan=True,

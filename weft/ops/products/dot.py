@@ -488,9 +488,7 @@ def by_algorithm(
     return stablehlo.dot_general(lhs, rhs, contracting, batch, name, summed)
 
 
-def dot_general_access_pattern(
-    eqn: Equation, demands: Sequence[Reads], inner: Inner
-) -> list[Reads]:
+def dot_general_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """XLA computes products row by row. Times a vector, a transposed matrix is stored by columns;
     times a matrix, it is no slower unchanged."""
     (contracting, batch) = eqn.params["dimension_numbers"]
@@ -515,7 +513,7 @@ primitive(
     jvp=bilinear_jvp(dot_general_p),
     transpose=dot_general_transpose,
     vmap=dot_general_vmap,
-    reads=dot_general_access_pattern,
+    reads=dot_general_reads,
     lower=dot_general_lower,
     bilinear=True,
     product=True,

@@ -19,7 +19,7 @@ from weft.errors import DTypeError, Fix, ShapeError
 from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
 from weft.ops.structural.narrow import in_wide
-from weft.ops.structural.shape import canonical_axis, reduce_vmap_axes, reduction_access_pattern
+from weft.ops.structural.shape import canonical_axis, reduce_vmap_axes, reduction_reads
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike
 
@@ -100,7 +100,7 @@ def arg_reduction(name: str, direction: str) -> Primitive:
         type_rule=type_rule,
         jvp=jvp,
         vmap=vmap,
-        reads=reduction_access_pattern,
+        reads=reduction_reads,
         lower=in_wide(lower),
         flops="none",
     )

@@ -34,7 +34,7 @@ from weft.ops.structural.shape import (
     reduce_sum,
     reduce_vmap_axes,
     reduced_shape,
-    reduction_access_pattern,
+    reduction_reads,
     reshape,
     transpose,
 )
@@ -145,7 +145,7 @@ def reduction(
         type_rule=type_rule,
         jvp=reduction_jvp,
         vmap=vmap,
-        reads=reduction_access_pattern,
+        reads=reduction_reads,
         lower=(in_accumulator if rounds else in_wide)(lower),
         **facts,
     )

@@ -166,9 +166,7 @@ def layout_constraint_lower(context: Any, x: Any, *, layout: Layout) -> Any:
     return layouts.layout_constraint(x, order, split and not manual and bool(order))
 
 
-def layout_constraint_access_pattern(
-    eqn: Equation, demands: Sequence[Reads], inner: Inner
-) -> list[Reads]:
+def layout_constraint_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """The whole operand is brought into the layout."""
     order = eqn.params["layout"].major_to_minor
     read = full_read(eqn.inputs[0].type)
@@ -182,7 +180,7 @@ layout_constraint_p = linear_primitive(
     lower=layout_constraint_lower,
     transpose=layout_constraint_transpose,
     vmap=layout_constraint_vmap,
-    reads=layout_constraint_access_pattern,
+    reads=layout_constraint_reads,
     linear=True,
     flops="none",
 )

@@ -153,9 +153,7 @@ def broadcast_in_dim_vmap(
     return broadcast_in_dim(x, (axis.size, *shape), moved), 0
 
 
-def broadcast_in_dim_access_pattern(
-    eqn: Equation, demands: Sequence[Reads], inner: Inner
-) -> list[Reads]:
+def broadcast_in_dim_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     shape = eqn.inputs[0].type.shape
     dims = [-1] * len(eqn.params["shape"])
     for i, d in enumerate(eqn.params["broadcast_dimensions"]):
@@ -163,7 +161,7 @@ def broadcast_in_dim_access_pattern(
     return [tuple(read.along(dims) for read in demands[0])]
 
 
-def broadcast_in_dim_numpy_impl(
+def broadcast_in_dim_on_host(
     x: np.ndarray[Any, Any], *, shape: Ints, broadcast_dimensions: Ints
 ) -> np.ndarray[Any, Any]:
     lengths = [1] * len(shape)
@@ -254,12 +252,12 @@ def reshape_vmap(axis: AxisData, args: Values, dims: Dims, *, shape: Ints) -> tu
     return reshape(move_dim(args[0], dims[0], 0, axis.size), (axis.size, *shape)), 0
 
 
-def reshape_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def reshape_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
     return [tuple(r._replace(walk=tuple(regrouped(r.walk, new, old))) for r in demands[0])]
 
 
-def reshape_data_movement(eqn: Equation, result: int) -> tuple[int, Ints] | None:
+def reshape_moves(eqn: Equation, result: int) -> tuple[int, Ints] | None:
     """The kept dimensions if only ones of length 1 are added or dropped, else None."""
     old, new = eqn.inputs[0].type.shape, eqn.params["shape"]
     if [n for n in old if n != 1] != [n for n in new if n != 1]:
@@ -401,7 +399,7 @@ def reduce_sum_vmap(axis: AxisData, args: Values, dims: Dims, *, axes: Ints) -> 
     return reduce_sum_p.bind(args[0], axes=moved), dim
 
 
-def reduction_access_pattern(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
+def reduction_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> list[Reads]:
     """XLA reduces an array in the order of memory, whichever axes go, transposed or not."""
     return [(full_read(x.type, folds=True),) for x in eqn.inputs]
 
@@ -417,8 +415,8 @@ broadcast_in_dim_p = primitive(
     jvp=linear_jvp(broadcast_in_dim),
     transpose=broadcast_in_dim_transpose,
     vmap=broadcast_in_dim_vmap,
-    reads=broadcast_in_dim_access_pattern,
-    on_host=broadcast_in_dim_numpy_impl,
+    reads=broadcast_in_dim_reads,
+    on_host=broadcast_in_dim_on_host,
     lower=lambda context, x, *, shape, broadcast_dimensions: stablehlo.broadcast_in_dim(
         x, shape, broadcast_dimensions
     ),
@@ -436,8 +434,8 @@ reshape_p = primitive(
     jvp=linear_jvp(lambda x, *, shape: reshape(x, shape)),
     transpose=lambda ct, x, **shape: [reshape(ct, x.type.shape)],
     vmap=reshape_vmap,
-    reads=reshape_access_pattern,
-    moves=reshape_data_movement,
+    reads=reshape_reads,
+    moves=reshape_moves,
     on_host=lambda x, shape: x.reshape(shape),
     lower=lambda context, x, *, shape: stablehlo.reshape(x, shape),
     cheap=True,
@@ -475,7 +473,7 @@ reduce_sum_p = primitive(
     jvp=linear_jvp(reduce_sum),
     transpose=reduce_sum_transpose,
     vmap=reduce_sum_vmap,
-    reads=reduction_access_pattern,
+    reads=reduction_reads,
     lower=in_accumulator(reduce_sum_lower),
     linear=True,
     flops=of_reduction(),
