@@ -2,12 +2,13 @@
 
 A JAX module with one module of weft is that module itself: `jax.numpy is weft.numpy`. One with
 several is an overlay, which looks a name up in each in turn; so is one that has modules below it
-which weft keeps elsewhere, because the import system writes these into their parent.
+which weft keeps elsewhere, because the import system writes these into their parent. Of
+"module:a,b=c" it has the names `a` and `b` alone; the module calls the second `c`.
 """
 
 from __future__ import annotations
 
-from weft.as_jax.private.private_modules import PRIVATE
+from weft.as_jax.private.private_modules import DEAD_CODE, PRIVATE
 
 __all__ = ["MODULES", "anchor", "is_overlay"]
 
@@ -147,7 +148,7 @@ _PRIVATE = "weft.as_jax.private"
 
 MODULES: dict[str, tuple[str, ...]] = {
     **{f"jax.{path}": (f"weft.{path}",) for path in _SAME.split()},
-    "jax": ("weft.as_jax.root", "weft"),
+    "jax": ("weft.as_jax.release", "weft"),
     "jax.experimental.ode": ("weft.experimental.ode", f"{_PRIVATE}.raveled_arguments"),
     "jax.version": ("weft.as_jax.release",),
     "jax.experimental.sparse.ad": ("weft.experimental.sparse.data_derivatives",),
@@ -196,17 +197,14 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.interpreters.ad": ("weft.extend.interpreters.ad",),
     "jax.interpreters.batching": ("weft.extend.interpreters.batching",),
     "jax.interpreters.mlir": ("weft.as_jax.lowering_names", "weft.extend.interpreters.mlir"),
-    "jax.interpreters.partial_eval": (
-        "weft.as_jax.dead_code_names",
-        "weft.extend.interpreters.partial_eval",
-    ),
+    "jax.interpreters.partial_eval": (*DEAD_CODE, "weft.extend.interpreters.partial_eval"),
     "jax.interpreters.pxla": ("weft.as_jax.interpreters",),
     "jax.interpreters.xla": ("weft.as_jax.interpreters",),
     **PRIVATE,
     "jax.cloud_tpu_init": ("weft.as_jax.cloud_tpu_init",),
-    "jax.lib": ("weft.as_jax.lib",),
+    "jax.lib": ("weft.as_jax.release",),
     "jax.scipy.special": ("weft.scipy.special", "weft.as_jax.legendre"),
-    "jax.sharding": ("weft.as_jax.sharding_names", "weft.sharding"),
+    "jax.sharding": ("weft.api.device_put:reshard", "weft.sharding"),
     "jax.stages": ("weft.dispatch.stages",),
 }
 
@@ -216,9 +214,13 @@ def is_overlay(name: str) -> bool:
     sources = MODULES[name]
     (first,) = sources if len(sources) == 1 else (None,)
     below = [other for other in MODULES if other.rpartition(".")[0] == name]
-    return first is None or any(
-        MODULES[other] != (f"{first}.{other.rpartition('.')[2]}",) or is_overlay(other)
-        for other in below
+    return (
+        first is None
+        or ":" in first
+        or any(
+            MODULES[other] != (f"{first}.{other.rpartition('.')[2]}",) or is_overlay(other)
+            for other in below
+        )
     )
 
 

@@ -8,7 +8,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.as_jax.modules import MODULES, anchor, is_overlay
@@ -52,7 +52,7 @@ class Overlay(types.ModuleType):
         if not (name.startswith("__") and name.endswith("__")) or name.startswith("__version"):
             for source in self._sources:
                 try:
-                    found = getattr(importlib.import_module(source), name)
+                    found = _attribute(source, name)
                 except AttributeError:
                     continue
                 setattr(self, name, found)
@@ -62,11 +62,30 @@ class Overlay(types.ModuleType):
     def __dir__(self) -> list[str]:
         names = set(vars(self)) - {"_sources"}
         for source in self._sources:
-            module = importlib.import_module(source)
-            names.update(getattr(module, "__all__", ()) or dir(module))
+            names.update(_names(source))
         inner = (other.rpartition(".") for other in MODULES)
         names.update(last for parent, _, last in inner if parent == self.__name__)
         return sorted(names)
+
+
+def _renamed(source: str) -> dict[str, str]:
+    """The names that a source "module:a,b=c" has, and what the module calls them."""
+    pairs = (name.partition("=") for name in source.partition(":")[2].split(",") if name)
+    return {name: own or name for name, _, own in pairs}
+
+
+def _attribute(source: str, name: str) -> Any:
+    """What a source has under a name. Raises AttributeError."""
+    module = importlib.import_module(source.partition(":")[0])
+    renamed = _renamed(source)
+    if renamed and name not in renamed:
+        raise AttributeError(name)
+    return getattr(module, renamed.get(name, name))
+
+
+def _names(source: str) -> Iterable[str]:
+    module = importlib.import_module(source.partition(":")[0])
+    return _renamed(source) or getattr(module, "__all__", ()) or dir(module)
 
 
 def missing(module: str, name: str) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["MISSING", "PRIVATE"]
+__all__ = ["DEAD_CODE", "MISSING", "PRIVATE"]
 
 _HERE = "weft.as_jax.private"
+DEAD_CODE = (
+    "weft.define.partial_evaluation:dce_jaxpr=with_instantiated_inputs",
+    "weft.define.rule_mappings:dce_rules",
+)
 _CORE = ("weft.as_jax.core_classes", "weft.extend.core", "weft")
 
 _RULES = (
@@ -35,13 +39,21 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.ad_util": ("weft.extend.interpreters.ad", "weft.builtin_primitives"),
         "jax._src.api": ("weft",),
         "jax._src.api_util": ("weft.api_util",),
-        "jax._src.checkify": (f"{_HERE}.checkify", "weft.experimental.checkify"),
+        "jax._src.checkify": (
+            "weft.experimental.checkify.failures:BatchedError,DivisionByZeroError,Error,"
+            "ErrorCategory,FailedCheckError,JaxException=CheckFailure,JaxRuntimeError,NaNError,"
+            "OOBError,Out",
+            "weft.experimental.checkify",
+        ),
         "jax._src.compiler": (f"{_HERE}.compiler",),
         "jax._src.ad_checkpoint": ("weft.ad_checkpoint",),
         "jax._src.config": (f"{_HERE}.setting_states", "weft.config", "weft"),
         "jax._src.core": _CORE,
         "jax._src.custom_derivatives": ("weft.custom_derivatives", "weft"),
-        "jax._src.dispatch": (f"{_HERE}.dispatch",),
+        "jax._src.dispatch": (
+            "weft.as_jax.interpreters:apply_primitive",
+            "weft.callbacks.primitives:wait_for_tokens=effects_barrier",
+        ),
         "jax._src.distributed": (f"{_HERE}.process_group",),
         "jax._src.dtypes": ("weft.dtypes", f"{_HERE}.dtype_names"),
         "jax._src.earray": (f"{_HERE}.earray",),
@@ -54,10 +66,7 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "weft.as_jax.lowering_names",
             "weft.extend.interpreters.mlir",
         ),
-        "jax._src.interpreters.partial_eval": (
-            "weft.as_jax.dead_code_names",
-            "weft.extend.interpreters.partial_eval",
-        ),
+        "jax._src.interpreters.partial_eval": (*DEAD_CODE, "weft.extend.interpreters.partial_eval"),
         "jax._src.interpreters.pxla": ("weft.as_jax.interpreters",),
         "jax._src.interpreters.xla": ("weft.as_jax.interpreters",),
         "jax._src.lax": ("weft.lax",),
@@ -69,10 +78,13 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.lib.mlir": ("jaxlib.mlir",),
         "jax._src.lib.mlir.dialects": ("jaxlib.mlir.dialects", "weft.extend.interpreters.mlir"),
         "jax._src.lib.mlir.ir": ("jaxlib.mlir.ir",),
-        "jax._src.lib.xla_client": (f"{_HERE}.xla_client",),
+        "jax._src.lib.xla_client": ("weft.errors:XlaRuntimeError=JaxRuntimeError",),
         "jax._src.linear_util": ("weft.extend.linear_util",),
         "jax._src.literals": (f"{_HERE}.literals",),
-        "jax._src.mesh": (f"{_HERE}.mesh_in_use", "weft.sharding"),
+        "jax._src.mesh": (
+            "weft.as_jax.interpreters:get_concrete_mesh,thread_resources",
+            "weft.sharding",
+        ),
         "jax._src.numpy": ("weft.numpy",),
         "jax._src.numpy.einsum": (f"{_HERE}.ordered_contractions",),
         "jax._src.numpy.lax_numpy": ("weft.numpy",),
