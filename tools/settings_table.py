@@ -1,4 +1,4 @@
-"""Writes the tables of docs/settings.md: a row for each row of `weft.setting_rows`.
+"""Writes the tables of docs/settings.md: a row for each row of `weft.settings.rows`.
 
 python tools/settings_table.py
 """
@@ -11,9 +11,9 @@ import re
 import sys
 
 import weft
-from weft import setting_blocks
-from weft.setting_kinds import SAME
-from weft.setting_rows import HOST_ROWS, ROWS
+from weft.settings import blocks as setting_blocks
+from weft.settings.kinds import SAME
+from weft.settings.rows import HOST_ROWS, ROWS
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 HEAD = "| setting | default | block | JAX's name | meaning |\n|---|---|---|---|---|\n"

@@ -6,7 +6,7 @@ arrays; `weft.numpy` has the array functions, `weft.lax` the operations below th
 
 from typing import TYPE_CHECKING
 
-from weft import config, dtypes, numpy, setting_blocks, sharding, tree
+from weft import config, dtypes, numpy, sharding, tree
 from weft.analysis import notebook_pictures as _notebook_pictures  # noqa: F401
 from weft.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from weft.api.jacobian import hessian, jacfwd, jacobian, jacrev
@@ -30,7 +30,8 @@ from weft.runtime.client import (
     process_count,
     process_index,
 )
-from weft.setting_blocks import *
+from weft.settings import blocks as _setting_blocks
+from weft.settings.blocks import *
 from weft.sharding import NamedSharding, P, set_mesh, simulate, use_mesh
 from weft.version import __version__ as __version__
 
@@ -127,7 +128,7 @@ __all__ = [
     "use_mesh", "value_and_grad", "vjp", "vmap",
 ]
 # fmt: on
-__all__ += setting_blocks.__all__
+__all__ += _setting_blocks.__all__
 
 # Public modules that `from weft import *` leaves out: programs have names like these of their own.
 _BESIDE_STAR = ("__version__", "api_util", "errors", "testing", "typing")

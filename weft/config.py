@@ -5,8 +5,8 @@ a cache may use the object itself as part of its key. What no program depends on
 are kept, what is logged) stands in a second object, `host_settings()`, so that a change of it costs
 no executable. A setting is changed for good by `update` (or by an environment variable
 `WEFT_<NAME>` before the import) and for a block of code by `override`. JAX's names of settings,
-with and without `jax_`, are taken too: see `weft.jax_settings`. `weft.setting_rows` has a row for
-each setting.
+with and without `jax_`, are taken too: see `weft.settings.jax_settings`. `weft.settings.rows` has
+a row for each setting.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from weft import jax_settings
 from weft.base.exact_keys import exact_key
-from weft.setting_kinds import FREE
-from weft.setting_rows import HOST_ROWS, ROWS, HostSettings, Settings, value_of
+from weft.settings import jax_settings
+from weft.settings.kinds import FREE
+from weft.settings.rows import HOST_ROWS, ROWS, HostSettings, Settings, value_of
 
 __all__ = [
     "HostSettings", "Settings", "debug_infs", "debug_key_reuse", "debug_nans", "enable_x64",

@@ -325,8 +325,8 @@ def test_an_uncaught_error_of_an_operator_shows_the_users_lines_alone(tmp_path):
 # Files that raise plain exceptions: what Python's protocols ask for, what is caught where it is
 # called, methods that a subclass defines, and settings, on which the classes of errors are built.
 PLAIN = {
-    "custom_batching.py", "debug/printing.py", "jax_settings.py", "setting_kinds.py",
-    "base/source.py",
+    "custom_batching.py", "debug/printing.py", "settings/jax_settings.py",
+    "settings/kinds.py", "base/source.py",
     "spmd/block_tracers.py",
     "custom_derivatives/custom_function.py", "custom_derivatives/custom_primitive.py",
     "custom_derivatives/pullback.py", "custom_derivatives/custom_vjp_rules.py",

@@ -24,9 +24,10 @@ import weft
 import weft.numpy as jnp
 from source_files import module_name, nodes, parse, python_files
 from tools import update_surface
-from weft import builtin_primitives, lax
-from weft.composed_primitives import COMPOSED
+from weft import lax
 from weft.core import rules
+from weft.define import builtin_primitives
+from weft.define.composed_primitives import COMPOSED
 from weft.errors import JaxprError, MissingRuleError, WeftTypeError
 from weft.extend import core
 from weft.extend.core import ArrayType, JaxprBuilder, Primitive, primitives

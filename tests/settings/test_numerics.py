@@ -11,7 +11,7 @@ import weft
 import weft.numpy as jnp
 from weft import config, lax
 from weft.errors import ShapeError, WeftIndexError, WeftValueError
-from weft.setting_kinds import MATMUL_PRECISIONS
+from weft.settings.kinds import MATMUL_PRECISIONS
 
 pytestmark = pytest.mark.fast
 

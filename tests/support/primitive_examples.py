@@ -17,12 +17,12 @@ import numpy as np
 import op_table
 import weft
 from weft import lax, random
-from weft.builtin_primitives import primitives
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.custom_batching import custom_vmap
 from weft.custom_derivatives import linear_call
+from weft.define.builtin_primitives import primitives
 from weft.extend import Example
 from weft.testing import exact_array
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import primitive_examples
-from weft.builtin_primitives import primitives
+from weft.define.builtin_primitives import primitives
 from weft.extend import check_primitive
 
 # One of each family, and what has rules of its own that are easily wrong.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from weft.analysis.comms_rows import size_in_bytes
-from weft.builtin_primitives import primitives
 from weft.core import rules
 from weft.core.access_pattern import elementwise_reads
 from weft.core.jaxpr import Equation, Var
 from weft.core.primitive import Work
+from weft.define.builtin_primitives import primitives
 from weft.ops.flops import is_inexact, real_flops
 
 

@@ -179,7 +179,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "jax.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft"),
     "jax.debug": ("weft.as_jax.debugging", "weft.debug"),
     "jax.extend.core": ("weft.as_jax.core_classes", "weft.extend.core", "weft.errors"),
-    "jax.extend.core.primitives": ("weft.builtin_primitives",),
+    "jax.extend.core.primitives": ("weft.define.builtin_primitives",),
     "jax.extend.ifrt_programs": ("weft.as_jax.extend_xla",),
     "jax.extend.lowering": ("weft.as_jax.extend_xla",),
     "jax.extend.mlir": ("weft.as_jax.extend_mlir",),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from weft import config
-from weft.jax_settings import environment_changes
+from weft.settings.jax_settings import environment_changes
 
 __all__ = ["SETTINGS", "follow_jax"]
 

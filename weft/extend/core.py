@@ -2,7 +2,6 @@
 
 from weft.base.facades import public_names
 from weft.base.source_info import DebugInfo
-from weft.builtin_primitives import BuiltinPrimitives, primitives
 from weft.core.array_value import ArrayValue, register_array_value
 from weft.core.axes import *
 from weft.core.builder import JaxprBuilder
@@ -64,6 +63,7 @@ from weft.define.abstract_values import (
     primal_dtype_to_tangent_dtype,
     pytype_aval_mappings,
 )
+from weft.define.builtin_primitives import BuiltinPrimitives, primitives
 from weft.define.define_primitive import define_primitive
 from weft.define.foreign_traces import *
 from weft.define.jax_names import new_jaxpr_eqn

@@ -117,7 +117,7 @@ if TYPE_CHECKING:
 _LAZY_MODULES = ("weft.lax.linalg",)
 _LAZY_NAMES = {
     "weft.api.composite": "composite",
-    "weft.builtin_primitives": (
+    "weft.define.builtin_primitives": (
         "after_all_p approx_top_k_p copy_p create_token_p device_put_p eq_to_p le_to_p lt_to_p "
         "ragged_all_to_all_p select_and_scatter_p select_n_p squeeze_p stack_p stage_p tile_p "
         "unstack_p"

@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 _LAZY_NAMES = {
-    "weft.builtin_primitives": "cholesky_update_p symmetric_product_p",
+    "weft.define.builtin_primitives": "cholesky_update_p symmetric_product_p",
     "weft.lax.linalg_primitives": (
         "cholesky_p eig_p eigh_p hessenberg_p householder_product_p lu_p "
         "lu_pivots_to_permutation_p ormqr_p qr_p schur_p svd_p triangular_solve_p tridiagonal_p "

@@ -19,7 +19,7 @@ from weft.argument_errors import close_name, invalid_class, invalid_type, invali
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.ops.structural.extended_dtypes import KeyDType
-from weft.setting_kinds import generators
+from weft.settings.kinds import generators
 
 Shape = tuple[int, ...]
 

@@ -36,7 +36,7 @@ MISSING: Mapping[str, str] = MappingProxyType(
 PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "jax._src": (_HERE, "weft"),
-        "jax._src.ad_util": ("weft.extend.interpreters.ad", "weft.builtin_primitives"),
+        "jax._src.ad_util": ("weft.extend.interpreters.ad", "weft.define.builtin_primitives"),
         "jax._src.api": ("weft",),
         "jax._src.api_util": ("weft.api_util",),
         "jax._src.checkify": (
@@ -71,9 +71,9 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.interpreters.xla": ("weft.as_jax.interpreters",),
         "jax._src.lax": ("weft.lax",),
         "jax._src.lax.control_flow": ("weft.lax",),
-        "jax._src.lax.convolution": ("weft.lax", "weft.builtin_primitives"),
-        "jax._src.lax.lax": ("weft.lax", "weft.builtin_primitives"),
-        "jax._src.lax.slicing": ("weft.lax", "weft.builtin_primitives"),
+        "jax._src.lax.convolution": ("weft.lax", "weft.define.builtin_primitives"),
+        "jax._src.lax.lax": ("weft.lax", "weft.define.builtin_primitives"),
+        "jax._src.lax.slicing": ("weft.lax", "weft.define.builtin_primitives"),
         "jax._src.lib": (_HERE,),
         "jax._src.lib.mlir": ("jaxlib.mlir",),
         "jax._src.lib.mlir.dialects": ("jaxlib.mlir.dialects", "weft.extend.interpreters.mlir"),
@@ -91,9 +91,9 @@ PRIVATE: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "jax._src.numpy.ufuncs": ("weft.numpy",),
         "jax._src.numpy.util": (f"{_HERE}.numpy_util", "weft.numpy"),
         "jax._src.partition_spec": ("weft.sharding",),
-        "jax._src.pjit": ("weft.builtin_primitives", "weft.sharding", "weft"),
+        "jax._src.pjit": ("weft.define.builtin_primitives", "weft.sharding", "weft"),
         "jax._src.pretty_printer": (f"{_HERE}.pretty_printer",),
-        "jax._src.prng": ("weft.extend.random", "weft.builtin_primitives"),
+        "jax._src.prng": ("weft.extend.random", "weft.define.builtin_primitives"),
         "jax._src.public_test_util": (f"{_HERE}.public_test_util", "weft.test_util"),
         "jax._src.random": ("weft.random", f"{_HERE}.dtype_names"),
         "jax._src.random.threefry2x32": ("weft.random.threefry", "weft.as_jax.extend_random"),

@@ -3,7 +3,7 @@
 A row is a field of `Settings`, if programs depend on the setting, or of `HostSettings`. It has the
 default, the meaning, the values that the setting takes, and how JAX spells it. A comment says why
 weft cannot decide it for the user. `weft.config` makes of the rows how a setting is changed, by
-name or by an environment variable, `weft.jax_settings` makes JAX's names, and
+name or by an environment variable, `weft.settings.jax_settings` makes JAX's names, and
 `tools/settings_table.py` the tables of docs/settings.md.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, NamedTuple
 
-from weft.setting_kinds import (
+from weft.settings.kinds import (
     CACHE_DIR,
     CACHE_ENABLED,
     CACHE_SIZE,

@@ -1,7 +1,7 @@
 """What values a setting takes, and how JAX spells them.
 
 A `SettingKind` refuses what a setting cannot be and reads its environment variable. A `Spelling`
-converts between a setting of weft and one of JAX. The rows of `weft.setting_rows` are written with
+converts between a setting of weft and one of JAX. The rows of `weft.settings.rows` are written with
 these.
 """
 

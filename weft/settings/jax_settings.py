@@ -1,6 +1,6 @@
 """JAX's settings by their names, with and without `jax_`: what each says to weft.
 
-How JAX spells a setting of weft's stands in the row of `weft.setting_rows`. The tables here are of
+How JAX spells a setting of weft's stands in the row of `weft.settings.rows`. The tables here are of
 JAX's other settings. One that weft has no use for, because what it chooses between does not exist
 here or makes no difference, is stored and read back. Of one whose other values ask for what weft
 does not do, only the value that says what weft does anyway is taken; another raises
@@ -15,8 +15,8 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from weft.setting_kinds import SAME, Spelling, stored
-from weft.setting_rows import ROWS, HostSettings, Settings, value_of
+from weft.settings.kinds import SAME, Spelling, stored
+from weft.settings.rows import ROWS, HostSettings, Settings, value_of
 
 
 class _Stored(NamedTuple):
