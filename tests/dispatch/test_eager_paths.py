@@ -19,7 +19,7 @@ from weft.kinds.array_function import ArrayFunction
 from weft.lowering.eval_trace import one_operation
 from weft.lowering.executables import LITTLE, run_program
 from weft.ops.elementwise.arithmetic import tanh_p
-from weft.random.streams import _is_exact
+from weft.random.streams import is_exact
 from weft.sharding import Layout
 
 pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
@@ -215,9 +215,9 @@ def test_draws_are_the_same_eagerly_and_in_a_program():
 
 def test_only_programs_of_integers_are_exact():
     x, i = jnp.ones(3), jnp.arange(3)
-    assert _is_exact(program_of(lambda i: i * 2 + 1, i)[0])
-    assert not _is_exact(program_of(lambda x: x * 2 + 1, x)[0])
-    assert not _is_exact(program_of(lambda x: x * 2 + 1 > 3, x)[0])
+    assert is_exact(program_of(lambda i: i * 2 + 1, i)[0])
+    assert not is_exact(program_of(lambda x: x * 2 + 1, x)[0])
+    assert not is_exact(program_of(lambda x: x * 2 + 1 > 3, x)[0])
 
 
 # ---- types of numbers ----------------------------------------------------------------------------

@@ -33,7 +33,7 @@ WRONG = [
     (lambda: random.wrap_key_data(wnp.zeros(2, "int32")), DTypeError, r"not i32\[2\]"),
     (lambda: random.key_data(wnp.zeros(2)), DTypeError, "key_data"),
     (lambda: random.choice(KEY, 0), WeftValueError, "nothing to choose from"),
-    (lambda: random.choice(KEY, 5, (7,), replace=False), WeftValueError, "7 choices"),
+    (lambda: random.choice(KEY, 5, (7,), replace=False), WeftValueError, "7 draws"),
     (lambda: random.choice(KEY, 5, p=wnp.ones(4)), ShapeError, "each of the 5"),
     (lambda: random.categorical(KEY, wnp.zeros((2, 3)), shape=(5,)), ShapeError, "logits"),
     (

@@ -121,9 +121,14 @@ def _compile_exactly(jaxpr: Jaxpr, name: str, values: Sequence[Any]) -> Program:
     A key must give the same numbers eagerly and under `jit`: a fast compilation of floating-point
     arithmetic rounds twice where the other fuses multiply and add.
     """
-    if any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs):
-        return jit_program(jaxpr, name, (), values, name)
-    return eager_program(jaxpr, name, values)
+    if is_exact(jaxpr):
+        return eager_program(jaxpr, name, values)
+    return jit_program(jaxpr, name, (), values, name)
+
+
+def is_exact(jaxpr: Jaxpr) -> bool:
+    """Whether a jaxpr computes with integers alone."""
+    return not any(dtypes.is_inexact(var.type.dtype) for eqn in jaxpr.eqns for var in eqn.outputs)
 
 
 # Makes a function of checked arrays and static keywords one executable, or one equation.
