@@ -99,7 +99,7 @@ WHAT = {
     "ops.linalg": "factorizations and solvers",
     "interpreters": (
         "the transformations, on flat lists of arrays: `staging`, `jvp`, `linearize`, "
-        "`transpose`, `vmap`, `partial_eval`, `dce`, `retype`, `hoist`"
+        "`transpose`, `vmap`, `partial_eval`, `hoist`"
     ),
     "refs": "references: the box, its recorded equations, their discharge",
     "tracing": "the traces of a function object, explained misses, closures over traced values",

@@ -1,6 +1,6 @@
 """The collectives of a recorded program as rows: what is sent, where, how often, and by whom.
 
-The collectives among the primitives: their kinds, and what an equation sends between devices.
+Here too: which primitives are collectives, of which kinds, and what an equation of each sends.
 """
 
 from __future__ import annotations

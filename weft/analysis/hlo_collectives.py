@@ -216,8 +216,8 @@ def _components(pairs: Groups, devices: int) -> Groups:
 
 
 def _axes(groups: Groups, mesh: AnyMesh | None) -> tuple[str, ...]:
-    """The mesh axes along which the devices of a group differ. A group that is a part of one, as of
-    a permutation, has the fewest axes that contain it."""
+    """The mesh axes along which the devices of a group differ. A group that is a part of such a set
+    of devices, as in a permutation, has the fewest axes that contain it."""
     if mesh is None:
         return ()
     numbers = np.arange(prod(mesh.axis_sizes)).reshape(mesh.axis_sizes)

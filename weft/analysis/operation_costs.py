@@ -1,4 +1,4 @@
-"""What one operation computes, reads and writes: what its declaration says (see `ops/flops.py`)."""
+"""What one operation computes (its declaration says so: `ops/flops.py`), reads and writes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from weft.ops.flops import is_inexact, real_flops
 def work_of(eqn: Equation) -> Work:
     """Returns what an operation computes; nothing, and `known` False, for one without a rule.
 
-    The programs that it runs are not counted. An elementwise operation that is not listed is a
-    function.
+    The programs that it runs are not counted. An elementwise operation whose declaration says
+    nothing is a function.
 
     >>> import weft, weft.numpy as jnp
     >>> eqns = weft.make_jaxpr(lambda x, y: jnp.exp(x @ y))(jnp.ones((2, 3)), jnp.ones((3, 4))).eqns

@@ -3,7 +3,7 @@
 A copy that a program asks for by name (`device_put`, `device_get`) is explicit; all others are
 implicit: a NumPy array or a number that becomes an operand, an array that an executable needs on
 another device, values that Python reads. Every copy goes through one of a few functions, and these
-ask the guard, if it was ever switched on in the process.
+ask the guard of the settings `transfer_guard_*`, if it was ever switched on in the process.
 
 A device reads an array's memory by the layout that an executable was compiled for, and nothing
 checks it at run time. So an array's layout is part of its signature, executables are compiled for

@@ -1,4 +1,4 @@
-"""The names of `jax.interpreters.xla`, `pxla` and `partial_eval` that stand nowhere in weft."""
+"""The names of `jax.interpreters.xla` and `pxla`, and of `jax._src`, that weft has nowhere."""
 
 from __future__ import annotations
 

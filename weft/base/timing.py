@@ -72,7 +72,8 @@ R = TypeVar("R")
 
 
 class charged:
-    """`with charged("lowering"):` or `@charged("lowering")` charges a block's time to a kind."""
+    """`with charged("lowering"):` or `@charged("lowering")` charges the time that a block takes in
+    this thread to a kind."""
 
     __slots__ = ("_before", "_kind", "_start")
 

@@ -5,7 +5,7 @@ because a Python number went in or because devices come to hold different values
 jaxpr is typed again with the wider types, until they no longer change; Python runs again only
 where a number that yields to other dtypes did yield, since then the body may take other paths.
 
-Primitives that hold jaxprs as parameters, and take a program with its closed-over values too.
+A `ProgramPrimitive` holds jaxprs as parameters, and takes a program with its closed-over values.
 """
 
 from __future__ import annotations

@@ -215,8 +215,8 @@ def recompute(
 
     Returns the equations that compute them again; the values that these start from besides the
     inputs (those that the policy saves, and results of effects); and all equations, in which scans
-    and conditionals also return the values saved inside. For a value saved in another kind of
-    memory, the last move it there and the first back.
+    and conditionals also return the values saved inside. A value saved in another kind of
+    memory is moved there by the last equations and back by the first.
     """
     needed = set(wanted)
     again: list[Equation] = []

@@ -140,7 +140,8 @@ def _no_unrolling(name: str, unroll: Any) -> WeftValueError:
 
 
 def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
-    """The index's dtype, and whether it is weak. Raises WeftTypeError unless bounds are scalars."""
+    """The index's dtype, and whether it is weak. Raises WeftTypeError unless both bounds are real
+    scalars."""
     types = [type_of(lower), type_of(upper)]
     for which, type in zip(("lower", "upper"), types, strict=True):
         if type.shape or type.dtype not in dtypes.INTEGER | dtypes.FLOATING:

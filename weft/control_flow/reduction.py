@@ -414,6 +414,7 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Tree: ...
+@api_boundary
 def reduce_window(
     operand: Any,
     init_value: Any,

@@ -5,8 +5,6 @@ Transformations keep every equation that has one, and run it as often as the use
 Ordered effects also happen one after the other, in the order of the equations; there is one order
 for all of them, because a user who asks for an order expects it between prints and other calls too.
 
-The types of references, and what an equation does to one.
-
 A reference is a place that holds an array and can be written. Its type is that of the array, with a
 name of its own in jaxprs, `Ref{f32[3]}`; what reads and writes it has the effects here.
 """

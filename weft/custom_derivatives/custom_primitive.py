@@ -112,7 +112,7 @@ def body_of(params: dict[str, Any]) -> Callable[..., list[Any]]:
 
 
 def rebind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Rebinds the primitive."""
+    """Applies the primitive as it was applied: to a function or with a jaxpr."""
     if "function" in params:
         rest = {key: value for key, value in params.items() if key != "function"}
         return list(primitive.call(params["function"], *args, **rest))

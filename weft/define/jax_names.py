@@ -1,7 +1,7 @@
 """The names by which programs written for JAX read weft's classes, and parameters that they pass.
 
-The classes of the kernel have weft's names alone. The import of `weft.extend` or `weft.as_jax`,
-without which no such program is, adds those of JAX.
+The classes of the kernel have weft's names alone. The import of `weft.extend` or `weft.as_jax` adds
+those of JAX.
 """
 
 from __future__ import annotations

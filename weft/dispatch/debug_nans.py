@@ -6,7 +6,7 @@ is followed back from that result to the equation that made the first of them ou
 were in order; if that equation holds jaxprs itself (a loop, a branch), the search goes on inside.
 So a NaN that a `where` throws away is not blamed for another one.
 
-Tests results for NaNs and infinities, and makes the error that says where one was made.
+Results are tested here, too, and the error is made that says where a NaN came from.
 """
 
 from __future__ import annotations

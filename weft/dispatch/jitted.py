@@ -124,7 +124,7 @@ def _signature(value: Any) -> Any:
 def _warn_on_lost_digits(
     call: CompiledCall, jaxpr: Jaxpr, name: str
 ) -> Callable[[Sequence[Any]], Any]:
-    """A run that warns if 64-bit arguments lose digits in 32 bits."""
+    """A run that warns if arguments were rounded to 32 bits and enter float64."""
 
     def run(leaves: Sequence[Any]) -> Any:
         warn_of_rounded_inputs(f"jit of {name}", jaxpr, leaves)

@@ -158,7 +158,7 @@ def learn(
 
 
 class _NoPatternError(Exception):
-    """The arguments have no pattern."""
+    """Raised for arguments by which a call cannot be recognised."""
 
 
 def pattern_of(

@@ -140,7 +140,7 @@ def _membership(
 
 
 def _check(member: Membership) -> None:
-    """Raises WeftValueError for an impossible number of a process."""
+    """Raises WeftValueError for what cannot be a place in a group."""
     count, number = member.num_processes, member.process_id
     if type(count) is not int or count < 1:
         message = f"{OPERATION}: num_processes is how many processes there are"

@@ -4,7 +4,8 @@ A `DualTracer` pairs a primal with a tangent. A primitive none of whose operands
 straight to the parent, and results whose tangent is a symbolic zero come back unboxed, so that only
 the differentiated part of a function pays.
 
-Packs and spreads lists of tangents, cotangents and operands of which some are symbolic.
+At the end stand functions for lists of tangents, cotangents and operands of which some are
+symbolic.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 The known part computes what depends on known inputs only, and the residuals that the other part
 reads. A primitive that holds jaxprs splits them by its own rule.
 
-`drop_debug_effects` drops those that only print, for a jaxpr that computes something a second time.
+Dead-code elimination drops equations whose results are not read, in inner jaxprs too;
+`drop_debug_effects` drops those that only print, for a jaxpr that computes something again.
 """
 
 from __future__ import annotations

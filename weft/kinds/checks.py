@@ -20,11 +20,11 @@ from weft.argument_errors import (
     integer_of,
     integers_of,
     invalid_type,
+    invalid_value,
     negative_value,
     not_taken,
     refusal,
     unknown_option,
-    wrong_value,
 )
 from weft.base import source as sources
 from weft.core.trace import Tracer
@@ -173,7 +173,9 @@ def count_of(value: Any, operation: str, argument: str, least: int, use: Any = N
     if count < least:
         if count < 0:
             raise negative_value(operation, argument, count, use=use)
-        raise wrong_value(operation, f"{argument}={count}", f"{argument}={least} or more")
+        message, wanted = f"{operation} takes {argument} from {least} on", f"{least} or more"
+        use = least if use is NOT_GIVEN else use
+        raise invalid_value(message, operation, argument, count, wanted, use)
     return count
 
 

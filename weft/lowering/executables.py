@@ -658,8 +658,8 @@ def _say_what_was_called(error: WeftError, called: ForeignPlaces) -> None:
 
 
 def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
-    """Runs an executable on another than the default device; copies uncommitted operands there
-    first."""
+    """A function that runs an executable on another than the default device, after copying
+    uncommitted operands there."""
 
     def brought(x: Any, type: ArrayType) -> Any:
         backend = client.backend()
@@ -673,7 +673,7 @@ def moving(execute: Any, in_types: Sequence[ArrayType], device: Any) -> Any:
 
 
 def bringing_first(execute: Any, moves: Sequence[tuple[int, Callable[[Any], Any]]]) -> Any:
-    """Runs an executable on several devices, after moving some operands."""
+    """A function that runs an executable on several devices, after moving some operands."""
 
     def run(operands: Sequence[Any]) -> Any:
         found = list(operands)

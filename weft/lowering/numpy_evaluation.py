@@ -3,7 +3,7 @@
 Compiling a module takes XLA ten milliseconds. Running one that moves a few elements takes six
 microseconds; NumPy, which needs no module, takes eight, and cannot round otherwise. A script that
 moves small arrays a few times, or a loop over `x[:i]` in which every shape is new, would spend all
-its time on compiling. So a jaxpr that only applies primitives with a `on_host` rule to small
+its time on compiling. So a jaxpr that only applies primitives with an `on_host` rule to small
 arrays is compiled only when it has run often enough to gain by that.
 
 Nothing else is lost by it: operands are row-major in the memory of a CPU and not committed, and

@@ -1,4 +1,4 @@
-"""Exponentials, exponentials, trigonometric and hyperbolic functions, elementwise.
+"""Exponentials, logarithms, trigonometric and hyperbolic functions, elementwise.
 
 Integers become real numbers first (int64 becomes float64, the others float32).
 """

@@ -1,4 +1,6 @@
-"""Grids of coordinates: `meshgrid`, `mgrid`, `ogrid`; and arrays written as an index: `r_`."""
+"""Grids of coordinates: `meshgrid`, `fromfunction`, `mgrid`, `ogrid`; arrays written as an index:
+`r_`, `c_`; for indices `s_` and `index_exp`.
+"""
 
 from __future__ import annotations
 

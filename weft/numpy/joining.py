@@ -578,7 +578,7 @@ def _order(places: Operand, length: Length, count: Length) -> Any:
 
 
 def _count_from_start(places: Any, length: int) -> Any:
-    """Counts negative positions from the end."""
+    """Counts all positions from the start; negative ones count from the end."""
     places = convert(places, INT32)
     return select(places < np.int32(0), places + np.int32(length), places)
 

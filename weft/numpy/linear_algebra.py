@@ -257,7 +257,7 @@ def _broadcast_matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
 
 
 def _conjugate(x: Any) -> Any:
-    """Conjugates complex numbers."""
+    """Conjugates complex numbers; real ones stay as they are."""
     return conj(x) if x.dtype in dtypes.COMPLEX else x
 
 

@@ -499,7 +499,7 @@ def roll(a: Operand, shift: Shifts, axis: RolledAxes = None) -> Array:
 
     shift: an integer or a sequence of them, one per axis (or one for all); it may be traced. axis:
     None rolls the elements in row-major order. Raises ShapeError if the numbers do not fit, and
-    WeftTypeError for a shift that is no integer, which NumPy rounds.
+    WeftTypeError for a shift that is no integer, which NumPy truncates.
 
     >>> jnp.roll(jnp.array([1, 2, 3]), 1)
     Array([3, 1, 2], dtype=int32)

@@ -482,6 +482,9 @@ def histogram2d(
     return counts, edges[0], edges[1]
 
 
+# ---- weighted means ------------------------------------------------------------------------------
+
+
 @overload
 def average(
     a: Any,

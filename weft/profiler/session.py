@@ -4,14 +4,9 @@ A profile is a directory that TensorBoard, XProf and Perfetto read: what the hos
 did when. `named_scope` names operations, for profiles, error messages and the compiler's dumps;
 `TraceAnnotation` names a stretch of the host's time.
 
-What lies in the memory of devices, as a profile that `pprof` reads.
-
-Reference: https://github.com/google/pprof
-
-Profiles for Perfetto: the file under the name it is looked for, and a link that opens it.
-
-The viewer at ui.perfetto.dev reads a profile from a server on this machine, port 9001; that is the
-one port that its security policy allows.
+A memory profile says what lies in the memory of devices, as https://github.com/google/pprof reads
+it. The viewer at ui.perfetto.dev reads a profile from a server on this machine, port 9001: the one
+port that its security policy allows.
 """
 
 from __future__ import annotations

@@ -301,7 +301,8 @@ def _along(x: Any, axis: int, n: int) -> Any:
 def is_half_precision(dtype: Any) -> bool:
     """Whether a dtype has half precision.
 
-    There logarithms have too few digits to help, and the formulas without them round as JAX's do.
+    There logarithms have too few digits to help, and the formulas without them round as JAX's do,
+    to the last bit.
     """
     return bool(dtype.itemsize == 2)
 

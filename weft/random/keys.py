@@ -283,7 +283,8 @@ def key_data(keys: Any) -> Array:
 
 
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
-    """Keys of the given bits: the inverse of `key_data`; `impl` and `dtype` as in `key`.
+    """Keys of the given bits: the inverse of `key_data`; `impl` (None: the default generator)
+    and `dtype` as in `key`.
 
     key_bits_array: the bits, uint32, whose last dimensions are those of one key.
 

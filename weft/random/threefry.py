@@ -5,12 +5,11 @@ element of an array is computed from its own position, in any order and on any d
 the array leaves the numbers as they are. J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel
 random numbers: as easy as 1, 2, 3", SC 2011.
 
-Keys and bits of Threefry from one run of counters that is cut in half, as JAX made them before
-its release 0.5: what the setting `threefry_partitionable=False` asks for.
-
-The counters 0, 1, … of all words stand in a row; the first half gives the first words of the
-blocks that are enciphered, the second half the second words. So the words of one element depend on
-how many there are, and an array cannot be computed part by part.
+The setting `threefry_partitionable=False` asks for another form: keys and bits from one run of
+counters that is cut in half, as JAX made them before its release 0.5. The counters 0, 1, … of all
+words stand in a row; the first half gives the first words of the blocks that are enciphered, the
+second half the second words. So the words of one element depend on how many there are, and an array
+cannot be computed part by part.
 """
 
 from __future__ import annotations

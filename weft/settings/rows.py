@@ -40,7 +40,7 @@ from weft.settings.kinds import (
 
 
 class Row(NamedTuple):
-    """The documentation of a setting, beside its name and type."""
+    """All that is said of a setting, beside its name and type."""
 
     default: Any
     meaning: str

@@ -72,6 +72,7 @@ def shard_map(
     auto_pbroadcast: bool = True,
     bucket_bytes: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@api_boundary
 def shard_map(
     f: Callable[..., Any] | None = None,
     mesh: AnyMesh | None = None,

@@ -129,10 +129,6 @@ def _jacobian_of(x: Any, data: Any) -> Any:
     return BCOO.tree_unflatten(x._info._replace(shape=(*outer, *x.shape)), (data, indices))
 
 
-def _jacobians(arg: Any, data: Any) -> Any:
-    return tree.map(_jacobian_of, arg, data, is_leaf=_is_sparse)
-
-
 def _jacobian_by(transformation: Function) -> Function:
     def jacobian(
         fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False, **kwargs: Any

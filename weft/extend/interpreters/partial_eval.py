@@ -7,7 +7,7 @@ from weft.core.rules import dce as dce_rules
 from weft.core.rules import effects as effects_rules
 from weft.core.rules import hoist as hoist_rules
 from weft.core.rules import partial_eval as partial_eval_rules
-from weft.core.rules import rebind as again_rules
+from weft.core.rules import rebind as rebind_rules
 from weft.core.rules import retype as retype_rules
 from weft.core.rules import runs as runs_rules
 from weft.core.rules import stage as stage_rules
@@ -43,7 +43,7 @@ from weft.ops.structural.constants import inline_consts as embedded
 # fmt: off
 __all__ = [
     "CastOperand", "DynamicJaxprTracer", "HoistedCasts", "JaxprTracer", "PartialVal",
-    "SplitEquation", "Val", "again_rules", "custom_partial_eval_rules", "dce_equations",
+    "SplitEquation", "Val", "rebind_rules", "custom_partial_eval_rules", "dce_equations",
     "dce_jaxpr", "dce_jaxpr_call_rule", "dce_jaxpr_closed_call_rule", "dce_jaxpr_consts",
     "dce_rules", "effects_rules", "embedded", "fit", "hoist_casts", "hoist_program", "hoist_rules",
     "join_types", "partial_eval_jaxpr", "partial_eval_jaxpr_custom_rules", "partial_eval_rules",

@@ -25,10 +25,10 @@ from weft.runtime import stablehlo
 Emit = Callable[[Any], Any]
 Parts = tuple[Term, Term]
 # From the real and imaginary parts of operand and emitted value to those of the result.
-Mend = Callable[[Term, Term, Term, Term], Parts]
+FixParts = Callable[[Term, Term, Term, Term], Parts]
 
 
-def signed(emit: Emit, parts: str, fix_parts: Mend | None = None) -> Callable[..., Any]:
+def signed(emit: Emit, parts: str, fix_parts: FixParts | None = None) -> Callable[..., Any]:
     """The lowering of a unary function that keeps the signs of some parts.
 
     `parts` is "imag" for a function with a cut on the real axis, "real" for an odd one with a cut
@@ -48,7 +48,7 @@ def signed(emit: Emit, parts: str, fix_parts: Mend | None = None) -> Callable[..
             found = [stablehlo.abs_(x) for x in found]
         return stablehlo.complex_(
             *(
-                stablehlo.select(_is_negative(x), stablehlo.negate(y), y)
+                stablehlo.select(_sign_bit(x), stablehlo.negate(y), y)
                 if parts in (name, "both")
                 else y
                 for name, x, y in zip(("real", "imag"), operand, found, strict=True)
@@ -59,7 +59,7 @@ def signed(emit: Emit, parts: str, fix_parts: Mend | None = None) -> Callable[..
 
 
 def lower_fixed(
-    emit: Emit, fix_parts: Mend | None, emit_complex: Emit | None = None
+    emit: Emit, fix_parts: FixParts | None, emit_complex: Emit | None = None
 ) -> Callable[..., Any]:
     """The lowering of a unary function; `fix_parts` corrects complex results from all four parts.
     `emit_complex` (by default `emit`) emits the function of complex numbers."""
@@ -84,8 +84,8 @@ def lower_fixed(
     return lower
 
 
-def _is_negative(x: Any) -> Any:
-    """Whether the sign bit is set, also that of -0."""
+def _sign_bit(x: Any) -> Any:
+    """Whether the sign bit of an emitted value is set, also that of -0."""
     dtype = stablehlo.dtype_of(x.type.element_type)
     whole = dtypes.int32 if dtype == dtypes.float32 else dtypes.int64
     zero = stablehlo.full(0, tuple(x.type.shape), whole)
@@ -94,7 +94,7 @@ def _is_negative(x: Any) -> Any:
 
 def is_negative(x: Term) -> Term:
     """Whether the sign bit is set, also that of -0."""
-    return Term(_is_negative(x.ir), x.shape, dtypes.bool_)
+    return Term(_sign_bit(x.ir), x.shape, dtypes.bool_)
 
 
 def infinite(x: Term) -> Term:

@@ -1,9 +1,9 @@
 """Logarithms and roots of sums: logaddexp without overflow, and sums that may be empty.
 
-Each is the larger operand plus a correction that depends on their difference only. They are
-primitives rather than such a formula because the formula has kinks where the operands are equal and
-the functions do not: differentiated twice, it would lose the curvature there, and with it that of
-softplus and of a logistic loss at 0.
+`logaddexp` and `logaddexp2` are the larger operand plus a correction that depends on their
+difference only. They are primitives rather than such a formula because the formula has kinks where
+the operands are equal and the functions do not: differentiated twice, it would lose the curvature
+there, and with it that of softplus and of a logistic loss at 0.
 
 A norm has no slope at 0, and 0 is the least subgradient; the logarithm of a sum of which nothing
 counts stays minus infinity. As one operation each: a choice of a harmless operand and a choice of

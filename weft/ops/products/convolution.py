@@ -556,10 +556,10 @@ def pads_first(
 ) -> bool:  # fmt: skip
     """Whether a convolution is faster on an operand that was padded before.
 
-    XLA takes loops for a padded convolution of one feature on CPUs: a 64 by 64 kernel takes twenty
-    times as long. So are those of images and signals, and derivatives by a kernel for a batch of
-    one. Small kernels and several features lose the cost of padding; where the kernel is larger
-    than the operand, XLA exchanges the two.
+    On CPUs, XLA takes loops for a padded convolution of one feature (of an image or a signal, or a
+    derivative by a kernel for a batch of one): with a 64 by 64 kernel, twenty times as long as for
+    the same without padding. Small kernels, and those of several features, lose what the padding
+    costs; where the kernel is larger than the operand, XLA exchanges the two.
     """
     sides = [context.in_types[1].shape[d] for d in rhs_spec[2:]]
     lengths = [context.in_types[0].shape[d] for d in lhs_spec[2:]]

@@ -248,9 +248,9 @@ def product_dtype(operation: str, x: ArrayType, y: ArrayType, preferred: Any) ->
 def product_operands(context: Any, x: Any, y: Any, out: Any) -> tuple[Any, Any, Any]:
     """The operands of a product as passed to XLA, and the dtype in which it sums.
 
-    Operands of different dtypes are widened. On the CPU, sums of 16-bit floats are kept in 32 bits,
-    and so are results of another kind of number. In double precision only doubles are multiplied:
-    GPUs would round products to the operands' dtype.
+    Operands of different dtypes are widened, and so are those of a result that is of another kind
+    of number. On the CPU, sums of 16-bit floats are kept in 32 bits. In double precision only
+    doubles are multiplied: GPUs would round products to the operands' dtype.
     """
     given = [type.dtype for type in context.in_types[:2]]
     left, right = (out if dtype in dtypes.NARROW else dtype for dtype in given)

@@ -3,7 +3,7 @@
 The compiler (Shardy, https://openxla.org/shardy) splits arrays as it sees fit, starting from the
 known shardings of arguments and results. A constraint fixes that of one value; it computes nothing.
 
-Values that the compiler has to split over devices in one way: groups of shardings.
+A sharding group has values that the compiler has to split over devices in one way.
 """
 
 from __future__ import annotations
@@ -203,7 +203,8 @@ def constraint_impl(x: Any, *, sharding: Sharding) -> Array:
 
 
 def close_open_dimensions(sharding: Sharding, array: Array | None = None) -> Sharding:
-    """The sharding with its open dimensions split as in `array`, where their axes are free."""
+    """The sharding with its open dimensions split as in `array` where their axes are free, or not
+    split."""
     if not isinstance(sharding, NamedSharding):
         return sharding
     spec = sharding.spec

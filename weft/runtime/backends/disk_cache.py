@@ -107,7 +107,7 @@ def _warn_once(kind: str, text: str) -> None:
 
 
 def default_directory() -> str:
-    """weft's directory among the user's caches."""
+    """weft's directory among the user's caches, where the system keeps those."""
     if sys.platform == "win32":
         local = os.environ.get("LOCALAPPDATA") or os.path.join("~", "AppData", "Local")
         return os.path.join(os.path.expanduser(local), "weft", "cache")

@@ -241,12 +241,12 @@ class Rotation(NamedTuple):
     @api_boundary
     def __getitem__(self, indexer: Any) -> Rotation:
         """Selects some of the rotations."""
-        _check_row(self, "__getitem__", "elements")
+        _check_row(self, "elements")
         return Rotation(self.quat[indexer])
 
     @api_boundary
     def __len__(self) -> int:
-        _check_row(self, "__len__", "length")
+        _check_row(self, "length")
         return int(type_of(self.quat).shape[0])
 
     @api_boundary
@@ -257,7 +257,7 @@ class Rotation(NamedTuple):
         return Rotation(quaternions.composed(p, q))
 
 
-def _check_row(rotation: Rotation, method: str, what: str) -> None:
+def _check_row(rotation: Rotation, what: str) -> None:
     """Raises WeftTypeError for a single rotation, which has no elements."""
     if rotation.single:
         message = f"a Rotation that is one rotation has no {what}"

@@ -155,7 +155,7 @@ def in_standard(formula: Callable[[Any], Any]) -> _OfPoint:
 
 
 def standard(x: Any, loc: Any, scale: Any) -> Any:
-    """The standard variable."""
+    """The standard variable (x - loc) / scale."""
     return (x - loc) / scale
 
 

@@ -31,7 +31,7 @@ _family = Family(__name__).examples("""
 
 
 def _density(outside: float, value: Any, x: Any, loc: Any, scale: Any) -> Array:
-    """The value inside, NaN for NaN; it has no derivative in x."""
+    """The value inside, NaN for NaN; its derivative in x is 0."""
     y = standard(x, loc, scale)
     out = jnp.where((y < 0) | (y > 1), outside, value + stop_gradient(0.0 * y))
     return valid(scale > 0, out)
