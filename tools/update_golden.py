@@ -1,4 +1,5 @@
-"""Writes the golden texts: the jaxprs and StableHLO modules of tests/support/golden_programs.py.
+"""Writes the golden texts: the jaxprs and StableHLO modules of tests/support/golden_programs.py,
+and the classes of the errors for wrong arguments (tests/support/wrong_arguments.py).
 
 A change of meaning in tracing, a transformation or lowering then shows as a change of those files,
 where a reviewer sees it.
@@ -20,6 +21,7 @@ os.environ.setdefault("WEFT_NUM_CPU_DEVICES", "8")  # as for the tests
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support"), str(ROOT / "tests")]
 
 import golden_programs  # noqa: E402  (the path to it has to be set first)
+import wrong_arguments  # noqa: E402
 
 
 def main() -> int:
@@ -27,7 +29,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args()
-    wanted = golden_programs.texts()
+    wanted = golden_programs.texts() | {"refusals.txt": wrong_arguments.refusals()}
     existing = {
         path.name for kind in ("jaxpr", "stablehlo") for path in GOLDEN.glob(f"{kind}_*.txt")
     }

@@ -17,7 +17,7 @@ from fixes import NOT_REACHED
 from source_files import ROOT, parse, python_files
 from weft import tree
 from weft.errors import Fix, WeftError
-from wrong_arguments import suggested_values, wrong_calls
+from wrong_arguments import runs, suggested_values, wrong_calls
 
 FOLDER = ROOT / "tests" / "fixes"
 
@@ -124,8 +124,13 @@ def reached_places(rows, monkeypatch):
         with pytest.raises((WeftError, OverflowError)) as caught:
             call.run(call.value)
         fix = getattr(caught.value, "fix", None)
-        if fix is not None and suggested_values(fix, call.parameter, call.value):
-            reached |= {*made, before.get(id(fix))}
+        if fix is None:
+            continue
+        places = {*made, before.get(id(fix))}
+        if not places <= reached and any(
+            runs(call, values) for values in suggested_values(fix, call.parameter, call.value)
+        ):
+            reached |= places
     return reached
 
 

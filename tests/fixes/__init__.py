@@ -26,7 +26,7 @@ NOT_REACHED: dict[str, str] = {
     "weft/runtime/backends/pjrt.py:_check_release": (
         "needs the plugin of another release; tests/runtime/test_cuda_plugin.py has a stand-in"
     ),
-    "weft/runtime/backends/pjrt.py:_positive": (
+    "weft/runtime/backends/pjrt.py:_parse_positive": (
         "the number of devices is read when they start, which tests/runtime has processes for"
     ),
     "weft/runtime/backends/pjrt_executable.py:deserialize": (
@@ -43,7 +43,7 @@ NOT_REACHED: dict[str, str] = {
     ),
     "weft/distributed/group.py:Group.agree": SEVERAL,
     "weft/distributed/host_data.py:_whole": SEVERAL,
-    "weft/distributed/startup.py:_connected": SEVERAL,
+    "weft/distributed/startup.py:_connect": SEVERAL,
     "weft/distributed/startup.py:_service_port": SEVERAL,
     "weft/distributed/startup.py:_start_coordinator": SEVERAL,
     "weft/runtime/client.py:set_distributed": "`distributed.initialize` looks before it",

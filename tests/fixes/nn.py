@@ -187,6 +187,20 @@ NN = [
         value=np.full(2, 12.0),
         error=WeftValueError,
     ),
+    Fixed(
+        "write, for example, 'sd,df->sf'",
+        wrong=lambda: product("...d,df->...f", gathered="s"),
+        fixed=lambda fix: product(fix.data["spec"], gathered="s"),
+        value=np.full((8, 2), 3.0),
+        error=WeftValueError,
+    ),
+    Fixed(
+        "pass the label of a dimension of the first operand, for example gathered='s'",
+        wrong=lambda: product(gathered="f"),
+        fixed=lambda fix: product(**fix.data),
+        value=np.full((8, 2), 3.0),
+        error=WeftValueError,
+    ),
 ]
 
 IMAGE = [

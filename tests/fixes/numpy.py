@@ -338,6 +338,13 @@ CHOOSING = [
         value=np.unpackbits(np.array([3, 200], np.uint8)),
         error=DTypeError,
     ),
+    Fixed(
+        "use bitorder='big' or bitorder='little'",
+        wrong=lambda: jnp.packbits(BITS, bitorder="small"),
+        fixed=lambda fix: [jnp.packbits(BITS, bitorder=order) for order in ("big", "little")],
+        value=[np.array([160]), np.array([5])],
+        error=WeftValueError,
+    ),
 ]
 
 FIXES = [*ARGUMENTS, *MAKING, *JOINING, *INDEXING, *CHOOSING]

@@ -26,6 +26,8 @@ def raised(call):
     return {"wrong": call, "error": ShapeError}
 
 
+SINGULAR = np.linalg.svd(np.array(A), compute_uv=False)
+
 DECOMPOSITIONS = [
     Fixed(
         "leave rcond out",
@@ -72,6 +74,13 @@ DECOMPOSITIONS = [
         **raised(lambda: linalg.inv(WIDE)),
         fixed=lambda fix: linalg.pinv(WIDE),
         value=np.array([[1 / 3, 0], [0, 0], [0, 1 / 4]]),
+    ),
+    Fixed(
+        "pass full_matrices=False",
+        wrong=lambda: linalg.svd(A, subset_by_index=(0, 1)),
+        fixed=lambda fix: linalg.svd(A, subset_by_index=(0, 1), full_matrices=False)[1],
+        value=SINGULAR[:1],
+        error=WeftValueError,
     ),
 ]
 
@@ -182,6 +191,13 @@ PRODUCTS = [
         **raised(lambda: jnp.matmul(A, 2.0)),
         fixed=lambda fix: A * 2.0,
         value=np.array([[8, 2], [2, 6]]),
+    ),
+    Fixed(
+        "use it as it is: arrays[0]",
+        wrong=lambda: linalg.multi_dot([A]),
+        fixed=lambda fix: [A][0],
+        value=A,
+        error=WeftValueError,
     ),
 ]
 

@@ -179,4 +179,11 @@ FIXES = [
         value=np.arange(2),
         error=WeftTypeError,
     ),
+    Fixed(
+        "pass their logarithms: weft.numpy.log(p)",
+        wrong=lambda: random.categorical(KEY, np.array([0, 1])),
+        fixed=lambda fix: random.categorical(KEY, weft.numpy.log(np.array([0, 1]))),
+        value=1,
+        error=DTypeError,
+    ),
 ]

@@ -7,6 +7,7 @@ other parameters that it needs.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -26,7 +27,9 @@ import weft.scipy
 from weft.errors import Fix, WeftError
 from weft.kinds.array_function import ArrayFunction
 
-__all__ = ["FUNCTIONS", "WrongCall", "suggested_values", "wrong_calls"]
+__all__ = [
+    "FUNCTIONS", "WrongCall", "is_taken", "refusals", "runs", "suggested_values", "wrong_calls",
+]  # fmt: skip
 
 for _room in (weft.numpy, weft.scipy, weft.random, weft.nn):
     for _module in pkgutil.walk_packages(_room.__path__, f"{_room.__name__}."):
@@ -42,11 +45,13 @@ FUNCTIONS = {
 
 
 class WrongCall(NamedTuple):
-    """A call of a function whose one parameter has a value that its kind refuses."""
+    """A call of a function whose one parameter has a value that its kind refuses: the value of a
+    number among these."""
 
     name: str
     parameter: str
     value: Any
+    number: int = 0
 
     @property
     def function(self) -> ArrayFunction:
@@ -74,10 +79,41 @@ def wrong_calls() -> Iterator[WrongCall]:
     """A call for each value that the kind of a parameter refuses."""
     for name, function in FUNCTIONS.items():
         for parameter, kind in function.kinds.items():
-            for value in kind.wrong:
+            for number, value in enumerate(kind.wrong):
                 # A list of what is taken as an array: converted, it is taken.
                 listed = isinstance(value, list) and getattr(kind.right, "ndim", 0)
-                yield WrongCall(name, parameter, kind.right.tolist() if listed else value)
+                value = kind.right.tolist() if listed else value
+                yield WrongCall(name, parameter, value, number)
+
+
+def refusals() -> str:
+    """A line for each parameter that has wrong values: the classes of the errors that these get."""
+    found: dict[str, list[str]] = {}
+    for call in wrong_calls():
+        classes = found.setdefault(f"{call.name} {call.parameter}", [])
+        try:
+            call.run(call.value)
+        except (WeftError, OverflowError) as error:
+            classes.append(type(error).__name__)
+        else:
+            classes.append("-")
+    return "".join(f"{key} {' '.join(classes)}\n" for key, classes in found.items())
+
+
+def runs(call: WrongCall, values: tuple[Any, ...]) -> bool:
+    """Whether the function runs with a value instead of the wrong one."""
+    try:
+        weft.eval_shape(lambda: call.run(*values))
+    except Exception:  # noqa: BLE001 (tests ask this; it says nothing of why not)
+        return False
+    return True
+
+
+@functools.cache
+def is_taken(name: str, parameter: str) -> bool:
+    """Whether a function runs with the values that its kinds take."""
+    call = WrongCall(name, parameter, None)
+    return runs(call, (call.function.kinds[parameter].right,))
 
 
 # ---- fixes ---------------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ BOTH = frozenset((True, False))
 
 _AXES = "an axis, a tuple of axes, or None for all"
 _NAMES = "; names of axes of `vmap` or of a manual mesh may be among them"
-_WRONG_AXES = (99, 0.5, (0, 0))
+_WRONG_AXES = (99, -99, 0.5, (0, 0))
 
 _matrix = np.arange(12, dtype=np.float32).reshape(3, 4)
 operand_kind = Kind(
@@ -297,8 +297,8 @@ _each_promoted_kind = dataclasses.replace(
 EachPromoted = Annotated[Any, _each_promoted_kind]
 Axes = Annotated[Any, Kind(_axes, _AXES, (*_WRONG_AXES, "text"), 0, plain=NEVER)]
 NamedAxes = Annotated[Any, Kind(_named_axes, _AXES + _NAMES, _WRONG_AXES, 0, plain=NEVER)]
-Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, 0.5), 0)]
-OneAxis = Annotated[int, Kind(_axis, "an axis", (99, 0.5, None), 0, plain=NEVER)]
+Axis = Annotated[Any, Kind(_axis, "an axis, or None for the flattened array", (99, -99, 0.5), 0)]
+OneAxis = Annotated[int, Kind(_axis, "an axis", (99, -99, 0.5, None), 0, plain=NEVER)]
 Shape = Annotated[Any, Kind(_shape, "an integer or a sequence of integers", ("text", 0.5), (3,))]
 Length = Annotated[int, count_from(0)]
 Integer = Annotated[int, Kind(_integer, "an integer", ("text", 0.5), 1, plain=NEVER)]

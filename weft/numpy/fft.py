@@ -105,7 +105,7 @@ def _axes(several: int | None) -> Kind:
             raise invalid_type(message, call.operation, "axes", value, wanted, fix=fix)
         return axes_of((*value,), call.type.ndim, call.operation)
 
-    return Kind(take, "a sequence of axes, or None for all", (1, (0, 0)))
+    return Kind(take, "a sequence of axes, or None for all", (1, (0, 0), (0, 99)))
 
 
 def _sizes(several: int | None) -> Kind:

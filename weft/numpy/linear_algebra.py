@@ -78,13 +78,13 @@ Preferred = Annotated[
         ("text", 5),
     ),
 ]
-EachAxis = Annotated[Any, Kind(_each_axis, "an axis of both operands", (99, 0.5), plain=NEVER)]
+EachAxis = Annotated[Any, Kind(_each_axis, "an axis of both operands", (99, -99, 0.5), plain=NEVER)]
 ContractedAxes = Annotated[
     Any,
     Kind(
         _take_contracted,
         "how many last axes of one operand and first ones of the other, or a pair of axes",
-        (99, 0.5, (0,)),
+        (99, -99, 0.5, (0,)),
         plain=NEVER,
     ),
 ]

@@ -170,8 +170,10 @@ def _required_kind(take: Any, means: str, wrong: tuple[Any, ...], right: Any) ->
     return Kind(take, means, wrong, right, plain=NEVER)
 
 
-_WRONG = (99, 0.5, (0, 0))
-Permutation = Annotated[Any, _required_kind(_permutation, "each axis once", (1, "text"), (0, 1))]
+_WRONG = (99, -99, 0.5, (0, 0))
+Permutation = Annotated[
+    Any, _required_kind(_permutation, "each axis once", (1, "text", (0, 99)), (0, 1))
+]
 Places = Annotated[Any, _required_kind(_places, "an axis, or several, each once", _WRONG, 0)]
 Start = Annotated[int, _required_kind(_start, "an axis, or the number of axes", _WRONG, 0)]
 NewAxes = Annotated[Any, _required_kind(_new_axes, "one or several axes of the result", _WRONG, 0)]
@@ -435,7 +437,7 @@ def _plane(value: Any, call: Arguments) -> tuple[int, ...]:
     return one, two
 
 
-Plane = Annotated[Any, _required_kind(_plane, "two axes", (1, (0, 0), (0,)), (0, 1))]
+Plane = Annotated[Any, _required_kind(_plane, "two axes", (1, (0, 0), (0,), (0, 99)), (0, 1))]
 
 
 @array_function
@@ -490,7 +492,7 @@ def _rolled_axes(value: Any, call: Arguments) -> tuple[int, ...]:
 
 _shift_kind = _required_kind(_shifts, "an integer or several, known or not", ("text", 1.5), 1)
 Shifts = Annotated[Any, dataclasses.replace(_shift_kind, static=False, fixed=True, late=True)]
-RolledAxes = Annotated[Any, Kind(_rolled_axes, "an axis, or several, also again", (99, 0.5))]
+RolledAxes = Annotated[Any, Kind(_rolled_axes, "an axis, or several, also again", (99, -99, 0.5))]
 
 
 @array_function

@@ -26,6 +26,7 @@ from weft.kinds.arguments import NEVER
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural.extended_dtypes import KeyDType, use_key
 from weft.ops.structural.shape import canonical_axis
+from weft.ops.structural.sharding_constraint import is_place
 from weft.random.threefry import default_generator
 
 _MAKE = Fix("key", "make a key first: weft.random.key(0)", {"seed": 0})
@@ -128,7 +129,9 @@ def check_dtype(
     try:
         found = dtypes.requested(dtype)
     except DTypeError as error:
+        name = default().name
         error.operation = operation
+        error.fix = Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name})
         raise
     if found not in accepts:
         name = default().name
@@ -263,7 +266,18 @@ def check_replaced(draws: int, count: int, of: str, got: str) -> None:
         raise WeftValueError(message, got=got, wanted=f"no more draws than {of}", fix=fix)
 
 
+def check_sharding(operation: str, value: Any) -> None:
+    """Raises WeftTypeError unless an `out_sharding` is a sharding over a mesh."""
+    if not is_place(value) or hasattr(value, "platform"):
+        fix = Fix("sharding", "pass weft.NamedSharding(mesh, weft.P()): each device has a copy")
+        got = f"out_sharding={value!r:.100} of class {type(value).__name__}"
+        wanted = "a NamedSharding, a PartitionSpec, or None"
+        message = f"{operation} takes shardings over a mesh"
+        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+
+
 def _sharding(value: Any, call: Arguments) -> Any:
+    check_sharding(call.operation, value)
     return value
 
 

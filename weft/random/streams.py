@@ -34,6 +34,7 @@ from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 from weft.ops.structural.sharding_constraint import constrain
+from weft.random.draw_arguments import check_sharding
 from weft.random.generator import Generator
 from weft.random.threefry import default_generator
 
@@ -145,6 +146,7 @@ class Draw(ArrayFunction):
         sharding = kwargs.get("out_sharding")
         if sharding is None:
             return super()._unknown_call(args, kwargs)
+        check_sharding(self.operation, sharding)
         # The constraint is an equation of the caller's program, which has the devices.
         out = self(*args, **{**kwargs, "out_sharding": None})
         return constrain(out, sharding, self.operation, "the result")
