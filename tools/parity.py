@@ -22,6 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from tools import api_reference, update_surface
 from weft.as_jax.modules import MODULES
+from weft.as_jax.overlay import renamed_names
 from weft.base.missing_names import REASONS, reason
 
 ROOT = update_surface.ROOT
@@ -91,9 +92,14 @@ def compare(library: str) -> Iterator[Comparison]:
         )
         functions = tuple(kinds.get("function", ()))
         others = tuple(sorted([*kinds.get("class", ()), *kinds.get("value", ())]))
-        found = [load(place) for place in (path, *overlaid)]
+        found = [
+            (load(place.partition(":")[0]), renamed_names(place)) for place in (path, *overlaid)
+        ]
         present = frozenset(
-            name for name in (*functions, *others) if any(has(place, name) for place in found)
+            name
+            for name in (*functions, *others)
+            for place, names in found
+            if has(place, names.get(name, name)) and (not names or name in names)
         )
         if functions or others:
             yield Comparison(library, module, path, functions, others, present)

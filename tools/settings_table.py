@@ -11,7 +11,7 @@ import re
 import sys
 
 import weft
-from weft.settings import blocks as setting_blocks
+from weft.settings import setting_blocks
 from weft.settings.kinds import SAME
 from weft.settings.rows import HOST_ROWS, ROWS
 

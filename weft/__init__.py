@@ -30,8 +30,8 @@ from weft.runtime.client import (
     process_count,
     process_index,
 )
-from weft.settings import blocks as _setting_blocks
-from weft.settings.blocks import *
+from weft.settings import setting_blocks as _setting_blocks
+from weft.settings.setting_blocks import *
 from weft.sharding import NamedSharding, P, set_mesh, simulate, use_mesh
 from weft.version import __version__ as __version__
 

@@ -15,7 +15,7 @@ from compilations import counted_compilations
 from processes import python_output
 from weft import config
 from weft.errors import GuardError
-from weft.settings import blocks, jax_settings
+from weft.settings import jax_settings, setting_blocks
 from weft.settings.rows import HOST_ROWS, ROWS
 
 pytestmark = pytest.mark.fast
@@ -79,7 +79,7 @@ def test_a_row_has_a_meaning_and_takes_its_default(name):
 
 
 @pytest.mark.parametrize(
-    "name", sorted({*blocks.__all__} - {"checking_leaks", "make_user_context"})
+    "name", sorted({*setting_blocks.__all__} - {"checking_leaks", "make_user_context"})
 )
 def test_a_block_changes_the_setting_of_its_name(name):
     default = config.read(name)

@@ -68,7 +68,7 @@ class Overlay(types.ModuleType):
         return sorted(names)
 
 
-def _renamed(source: str) -> dict[str, str]:
+def renamed_names(source: str) -> dict[str, str]:
     """The names that a source "module:a,b=c" has, and what the module calls them."""
     pairs = (name.partition("=") for name in source.partition(":")[2].split(",") if name)
     return {name: own or name for name, _, own in pairs}
@@ -77,7 +77,7 @@ def _renamed(source: str) -> dict[str, str]:
 def _attribute(source: str, name: str) -> Any:
     """What a source has under a name. Raises AttributeError."""
     module = importlib.import_module(source.partition(":")[0])
-    renamed = _renamed(source)
+    renamed = renamed_names(source)
     if renamed and name not in renamed:
         raise AttributeError(name)
     return getattr(module, renamed.get(name, name))
@@ -85,7 +85,7 @@ def _attribute(source: str, name: str) -> Any:
 
 def _names(source: str) -> Iterable[str]:
     module = importlib.import_module(source.partition(":")[0])
-    return _renamed(source) or getattr(module, "__all__", ()) or dir(module)
+    return renamed_names(source) or getattr(module, "__all__", ()) or dir(module)
 
 
 def missing(module: str, name: str) -> str:
