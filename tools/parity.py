@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 from tools import api_reference, update_surface
 from weft.as_jax.modules import MODULES
-from weft.as_jax.overlay import renamed_names
+from weft.as_jax.overlay import parse_source
 from weft.base.missing_names import REASONS, reason
 
 ROOT = update_surface.ROOT
@@ -92,9 +92,8 @@ def compare(library: str) -> Iterator[Comparison]:
         )
         functions = tuple(kinds.get("function", ()))
         others = tuple(sorted([*kinds.get("class", ()), *kinds.get("value", ())]))
-        found = [
-            (load(place.partition(":")[0]), renamed_names(place)) for place in (path, *overlaid)
-        ]
+        places = map(parse_source, (path, *overlaid))
+        found = [(load(place), names) for place, names in places]
         present = frozenset(
             name
             for name in (*functions, *others)

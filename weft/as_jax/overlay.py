@@ -68,24 +68,25 @@ class Overlay(types.ModuleType):
         return sorted(names)
 
 
-def renamed_names(source: str) -> dict[str, str]:
-    """The names that a source "module:a,b=c" has, and what the module calls them."""
-    pairs = (name.partition("=") for name in source.partition(":")[2].split(",") if name)
-    return {name: own or name for name, _, own in pairs}
+def parse_source(source: str) -> tuple[str, dict[str, str]]:
+    """The module of a source, and of "module:a,b=c" its names and what the module calls them."""
+    module, _, names = source.partition(":")
+    pairs = (name.partition("=") for name in names.split(",") if name)
+    return module, {name: own or name for name, _, own in pairs}
 
 
 def _attribute(source: str, name: str) -> Any:
     """What a source has under a name. Raises AttributeError."""
-    module = importlib.import_module(source.partition(":")[0])
-    renamed = renamed_names(source)
+    module, renamed = parse_source(source)
     if renamed and name not in renamed:
         raise AttributeError(name)
-    return getattr(module, renamed.get(name, name))
+    return getattr(importlib.import_module(module), renamed.get(name, name))
 
 
 def _names(source: str) -> Iterable[str]:
-    module = importlib.import_module(source.partition(":")[0])
-    return renamed_names(source) or getattr(module, "__all__", ()) or dir(module)
+    path, renamed = parse_source(source)
+    module = importlib.import_module(path)
+    return renamed or getattr(module, "__all__", ()) or dir(module)
 
 
 def missing(module: str, name: str) -> str:

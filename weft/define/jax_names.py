@@ -102,16 +102,20 @@ def _bind_with_trace(self: Primitive, trace: Any, args: Any, /, *rest: Any) -> A
     return trace.process_primitive(self, args, _without_neutral(self, rest[-1]))
 
 
+def _own_effects(primitive: Primitive, params: dict[str, Any]) -> frozenset[Any]:
+    """The effects of an application, without those of its jaxprs."""
+    rule = rules.effects.get(primitive)
+    return frozenset() if rule is None else rule(params)
+
+
 def _abstract_eval(self: Primitive, /, *types: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
     """The result type (or types) of an application, and its own effects."""
-    own = rules.effects.get(self)
-    return rules.type_rule[self](*types, **params), frozenset() if own is None else own(params)
+    return rules.type_rule[self](*types, **params), _own_effects(self, params)
 
 
 def _is_effectful(self: Primitive, params: dict[str, Any]) -> bool:
     """Whether an application has effects of its own."""
-    own = rules.effects.get(self)
-    return own is not None and bool(own(params))
+    return bool(_own_effects(self, params))
 
 
 def _str_short(self: ArrayType, short_dtypes: bool = False, mesh_axis_types: bool = False) -> str:

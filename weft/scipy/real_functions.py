@@ -37,9 +37,8 @@ from weft.ops.elementwise.formulas import kernel
 from weft.ops.operand_errors import to_dtype
 
 __all__ = [
-    "Natural", "Real", "RealOrComplex", "elementwise", "kernel",
-    "to_working_dtype",
-    "operand_type", "real", "real_function", "real_operands",
+    "Natural", "Real", "RealOrComplex", "elementwise", "kernel", "operand_type", "real",
+    "real_function", "real_operands", "to_working_dtype",
 ]  # fmt: skip
 
 P = ParamSpec("P")
