@@ -17,11 +17,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import unknown_option
 from weft.kinds.arguments import NEVER, Axes, Flag, Operand, Precision, of_dtypes
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert, inexact, shape_of

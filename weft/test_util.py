@@ -13,8 +13,8 @@ import numpy as np
 
 from weft import config, dtypes, tree
 from weft.api.autodiff import jvp, vjp
-from weft.argument_errors import unknown_option
 from weft.core.types import type_of
+from weft.errors.argument_errors import unknown_option
 from weft.testing.function_checks import product, random_direction
 
 # For the narrowest dtype among results: what finite differences leave of its precision.

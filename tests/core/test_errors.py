@@ -13,9 +13,9 @@ import traceback
 import pytest
 
 from source_files import PACKAGE, nodes, parse, python_files
-from weft import argument_errors, config, errors
+from weft import config, errors
 from weft.base import source
-from weft.errors import Fix, ShapeError, TreeError, WeftError, api_boundary, trim
+from weft.errors import Fix, ShapeError, TreeError, WeftError, api_boundary, argument_errors, trim
 
 pytestmark = pytest.mark.fast
 
@@ -117,7 +117,7 @@ def test_a_fix_is_frozen():
 
 # ---- trimming --------------------------------------------------------------------------
 
-INTERNAL = errors.__file__.replace("errors.py", "pretend.py")
+INTERNAL = str(PACKAGE / "pretend.py")
 
 
 def internal_function(text):
@@ -306,7 +306,7 @@ def test_an_uncaught_error_of_an_operator_shows_the_users_lines_alone(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import weft.numpy as jnp\n\njnp.ones(3) + jnp.ones(4)\n")
     environment = {k: v for k, v in os.environ.items() if k != "WEFT_FULL_TRACEBACK"}
-    environment["PYTHONPATH"] = os.path.dirname(os.path.dirname(errors.__file__))
+    environment["PYTHONPATH"] = str(PACKAGE.parent)
 
     def shown(**changes):
         return subprocess.run(

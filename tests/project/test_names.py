@@ -25,7 +25,6 @@ SHARED_FILE_NAMES = {
     "ad": ({"weft.ad", "weft.extend.interpreters.ad"}, "both paths are public"),
     "backend": ({"weft.extend.backend", "weft.runtime.backends.backend"}, PUBLIC),
     "creation": ({"weft.numpy.creation", "weft.ops.indexing.creation"}, CHAPTER),
-    "dtypes": ({"weft.dtypes", "weft.numpy.dtypes"}, CHAPTER),
     "eigenvalues": ({"weft.numpy.linalg.eigenvalues", "weft.scipy.linalg.eigenvalues"}, LIBRARIES),
     "elementary": ({"weft.numpy.elementary", "weft.ops.elementwise.elementary"}, CHAPTER),
     "elementwise": (

@@ -172,8 +172,6 @@ LAYER_OF = {
     "weft.dlpack": "api",
     "weft.settings": "config",
     "weft.errors": "errors",
-    "weft.argument_errors": "errors",
-    "weft.dtype_kinds": "dtypes",
     "weft.dtypes": "dtypes",
     "weft.tree": "tree",
     "weft.sharding": "sharding",

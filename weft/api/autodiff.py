@@ -39,7 +39,6 @@ from weft.api.gradient_arguments import (
     vector,
     yields_to,
 )
-from weft.argument_errors import not_a_function, not_taken
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.util import like
@@ -49,6 +48,7 @@ from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError, api_boundary
+from weft.errors.argument_errors import not_a_function, not_taken
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
 from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr

@@ -10,7 +10,6 @@ import numpy as np
 
 from weft import config, dtypes, tree
 from weft.api.among_processes import needs_program, resharded
-from weft.argument_errors import not_an_array
 from weft.arrays.array import (
     Array,
     array_at,
@@ -27,6 +26,7 @@ from weft.arrays.transfers import default_place, explicit_transfers
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import not_an_array
 from weft.lowering.executables import device_for
 from weft.memory import Space
 from weft.ops.structural.layout_constraint import constrain_layout

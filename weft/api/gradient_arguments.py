@@ -9,12 +9,12 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypedDict, T
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import invalid_type, not_an_array
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import as_array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError
+from weft.errors.argument_errors import invalid_type, not_an_array
 from weft.interpreters.staging import function_name
 from weft.ops.elementwise.convert import beside_float64, convert_element_type
 from weft.refs.reference import Ref, unread

@@ -11,7 +11,6 @@ from typing import Any, Literal, Never, ParamSpec, TypedDict, TypeVar, Unpack, o
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import invalid_value, not_a_function
 from weft.arrays.array import Array
 from weft.arrays.transfers import explicit_transfers
 from weft.core.axes import extend_axis
@@ -21,6 +20,7 @@ from weft.core.types import type_of, user_value
 from weft.dispatch.jit_shardings import JitShardings
 from weft.dispatch.jitted import Jitted, Options
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, install_excepthook
+from weft.errors.argument_errors import invalid_value, not_a_function
 from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
 from weft.ops.elementwise.convert import beside_float64

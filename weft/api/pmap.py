@@ -16,13 +16,13 @@ from weft import config, tree
 from weft.api.device_put import device_put
 from weft.api.jit import jit
 from weft.api.vmap import check_axes, checked_axes, mapped_axes, result_axes
-from weft.argument_errors import invalid_type, not_a_function
 from weft.base.util import like
 from weft.core.axes import mesh_axes
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.dispatch.jitted import Jitted
 from weft.errors import AxisError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import invalid_type, not_a_function
 from weft.interpreters.staging import check_results, function_name
 from weft.ops.elementwise.convert import beside_float64
 from weft.ops.structural.shape import expand_dims, move_dim, squeeze

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
-from weft.argument_errors import invalid_value, not_a_function, not_an_array
 from weft.base.util import like
 from weft.core.rules import AxisData
 from weft.core.types import type_of, user_value
@@ -19,6 +18,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
+from weft.errors.argument_errors import invalid_value, not_a_function, not_an_array
 from weft.interpreters.staging import check_results, function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.interpreters.vmappable import (

@@ -10,9 +10,9 @@ import numpy as np
 
 from weft import numpy as jnp
 from weft.api.autodiff import jvp
-from weft.argument_errors import refusal
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, ShapeError, WeftNotImplementedError
+from weft.errors.argument_errors import refusal
 
 __all__ = ["lpmn", "lpmn_values"]
 

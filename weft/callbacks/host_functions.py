@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes, errors, tree
-from weft.argument_errors import described
 from weft.arrays.array import Array, as_stored
 from weft.base import source as sources
 from weft.core.shared_jaxprs import register_content, structure_parts
 from weft.core.trace import bottom_trace, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftError, WeftTypeError
+from weft.errors.argument_errors import described
 from weft.ops.structural.extended_dtypes import KeyDType, physical_type
 
 Stored = np.ndarray[Any, Any]

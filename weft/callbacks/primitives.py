@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes, tree
-from weft.argument_errors import described, not_an_array
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base import source as sources
@@ -32,6 +31,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Types, Values, Zero
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import described, not_an_array
 from weft.interpreters.staging import check_function
 from weft.lowering.placement import joint_place
 from weft.ops.structural.shape import broadcast_in_dim, move_dim

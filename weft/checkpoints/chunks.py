@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.argument_errors import refusal
 from weft.checkpoints.commit import CRC_BYTES, damaged, described_error
 from weft.checkpoints.saved_leaves import Block
 from weft.core.types import ArrayType
 from weft.errors import CheckpointError, Fix, PlatformError
+from weft.errors.argument_errors import refusal
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime.jaxlib.lazy import LazyModule
 

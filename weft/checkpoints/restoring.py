@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from weft import tree
-from weft.argument_errors import described
 from weft.arrays.array import Array, array_at, as_stored, to_layout
 from weft.arrays.shards import parts_of, put_parts
 from weft.arrays.transfers import explicit_transfers
@@ -26,6 +25,7 @@ from weft.checkpoints.saving import checked_path
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import described
 from weft.export.container import Fields
 from weft.export.serialized_values import type_from_data
 from weft.ops.structural.extended_dtypes import physical_type

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import described
 from weft.arrays.array import Array
 from weft.arrays.transfers import explicit_transfers
 from weft.checkpoints.saved_trees import structure_to_data
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftError, WeftTypeError
+from weft.errors.argument_errors import described
 from weft.export.serialized_values import type_to_data
 from weft.ops.structural.extended_dtypes import KeyDType, physical_type
 from weft.runtime import client

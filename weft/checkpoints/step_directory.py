@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from weft.argument_errors import integer_of, negative_value
 from weft.checkpoints.chunks import tensorstore
 from weft.checkpoints.commit import step_numbers, step_path
 from weft.checkpoints.restoring import read
@@ -29,6 +28,7 @@ from weft.checkpoints.saving import (
 )
 from weft.distributed.host_data import broadcast_one_to_all
 from weft.errors import CheckpointError, Fix, api_boundary
+from weft.errors.argument_errors import integer_of, negative_value
 from weft.runtime import client
 
 _REMOVED = ".removed"

@@ -17,7 +17,6 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import NOT_GIVEN
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.notebooks import line_text
@@ -51,6 +50,7 @@ from weft.core.shared_jaxprs import emits_jaxprs
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, TreeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import NOT_GIVEN
 from weft.interpreters.hoist import cast_to, hoist_casts, pvary_jaxpr, varying_along
 from weft.interpreters.jvp import (
     jvp_jaxpr,

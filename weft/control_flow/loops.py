@@ -9,7 +9,6 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import config, dtypes, tree
-from weft.argument_errors import invalid_type, invalid_value, not_an_array
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import check_carry_structure, trace_loop_body
 from weft.control_flow.in_python import in_python, run_scan
@@ -27,6 +26,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
+from weft.errors.argument_errors import invalid_type, invalid_value, not_an_array
 from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
 from weft.interpreters.staging import check_function, check_results, function_name, leaf_paths
 from weft.interpreters.vmap import vmap_flat

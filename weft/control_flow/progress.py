@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.argument_errors import invalid_type
 from weft.base.terminal import overwrites_lines, write
 from weft.callbacks.primitives import debug_callback
 from weft.control_flow.cond import cond
 from weft.core.axes import mesh_axes
 from weft.core.shared_jaxprs import register_content
 from weft.core.types import type_of
+from weft.errors.argument_errors import invalid_type
 from weft.interpreters.staging import function_name
 from weft.ops.collectives.all_reduce import axis_index, pbroadcast
 from weft.ops.elementwise.arithmetic import add, div, eq, max, rem, sub

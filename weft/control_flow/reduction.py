@@ -17,7 +17,6 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import refuse_sharding
 from weft.arrays.array import Array
 from weft.control_flow.body_tracing import run_as_one
 from weft.core import rules
@@ -29,6 +28,7 @@ from weft.core.shared_jaxprs import shared
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import refuse_sharding
 from weft.interpreters.hoist import retype_together
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.staging import function_name, trace_to_jaxpr

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from weft.argument_errors import integers_of
 from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import type_of
 from weft.errors import api_boundary
+from weft.errors.argument_errors import integers_of
 from weft.ops.elementwise.arithmetic import lt
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
 from weft.ops.elementwise.selection import select

@@ -11,10 +11,10 @@ from math import prod
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_type
 from weft.core.axes import over_mesh_in_force
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import invalid_type
 from weft.sharding import Format, Layout, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.devices import is_device
 from weft.sharding.layout import unless_row_major

@@ -17,7 +17,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 import numpy as np
 
 from weft import config, dtypes, tree
-from weft.argument_errors import not_an_array
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base import source as sources
@@ -37,6 +36,7 @@ from weft.errors import (
     name_error,
     trim,
 )
+from weft.errors.argument_errors import not_an_array
 from weft.interpreters.staging import check_function, check_results, function_name
 from weft.ops.elementwise.convert import beside_float64, convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim_p

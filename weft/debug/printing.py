@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from weft import tree
-from weft.argument_errors import not_taken
 from weft.base import source as sources
 from weft.callbacks.primitives import debug_callback as bind_debug_callback
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import type_of
 from weft.errors import Fix, WeftError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import not_taken
 from weft.ops.structural.extended_dtypes import KeyDType
 
 _logger = logging.getLogger("weft.debug")

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from weft.argument_errors import not_an_array
 from weft.core import rules
 from weft.core.trace import Tracer, leaked
 from weft.core.types import ArrayType
@@ -18,6 +17,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
+from weft.errors.argument_errors import not_an_array
 
 
 def no_array(name: str, place: int, value: Any) -> WeftTypeError:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from weft.argument_errors import not_taken
 from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.define.rule_mappings import primitive_jvps, primitive_transposes
 from weft.errors import MissingRuleError
+from weft.errors.argument_errors import not_taken
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
 from weft.ops.structural.tangents import add_tangents, add_tangents_p, instantiate, zeros

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from weft import tree
-from weft.argument_errors import converted, described
 from weft.arrays.array import Array, deleted
 from weft.base import source as sources
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.jit_shardings import has_layout, lies_at, other_layout
 from weft.errors import DeletedArrayError, Fix, TreeError, WeftError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import converted, described
 from weft.lowering.executables import device_for
 from weft.sharding import Layout, Sharding
 from weft.tracing.argument_names import argument_path

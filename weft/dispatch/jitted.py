@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from weft import config, tree
-from weft.argument_errors import not_an_array
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.program_caches import holds_programs
@@ -46,6 +45,7 @@ from weft.dispatch.reference_calls import reference_call
 from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
+from weft.errors.argument_errors import not_an_array
 from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_numbers, warn_of_rounded_inputs
 from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr
 from weft.ops.elementwise.convert import beside_float64

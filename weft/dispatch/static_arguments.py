@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.argument_errors import described
 from weft.base.exact_keys import exact_key
 from weft.errors import Fix, WeftValueError
+from weft.errors.argument_errors import described
 
 
 class StaticArgument:

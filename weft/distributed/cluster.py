@@ -13,8 +13,8 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 
-from weft.argument_errors import close_name
 from weft.errors import Fix, WeftValueError
+from weft.errors.argument_errors import close_name
 
 Environment = Mapping[str, str]
 OPERATION = "distributed.initialize"

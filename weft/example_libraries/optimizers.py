@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, Self
 
 import weft.numpy as jnp
 from weft import tree
-from weft.argument_errors import not_a_function, refusal
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import TreeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import not_a_function, refusal
 
 __all__ = [
     "JoinPoint", "Optimizer", "OptimizerState", "Schedule", "adagrad", "adam", "adamax",

@@ -16,11 +16,11 @@ from typing import Any
 import weft.numpy as jnp
 from weft import random
 from weft.api.jit import eval_shape
-from weft.argument_errors import refusal
 from weft.base.facades import public_names
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import type_of
 from weft.errors import WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.nn.activations import elu, gelu, leaky_relu, relu, selu, sigmoid, softplus
 from weft.nn.initializers import glorot_normal, normal, ones, zeros
 from weft.nn.normalization import log_softmax, softmax, standardize

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.argument_errors import refusal
 from weft.base.facades import public_names
 from weft.errors import WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.runtime import client
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh", "device_kind_handler_dict"]

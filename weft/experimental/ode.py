@@ -22,13 +22,13 @@ from weft.api.autodiff import jvp, vjp
 from weft.api.custom_gradient import closure_convert
 from weft.api.linear_functions import linear_call
 from weft.api.vmap import vmap
-from weft.argument_errors import not_a_function, refusal
 from weft.base.facades import public_names
 from weft.control_flow.loops import scan
 from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, ShapeError
+from weft.errors.argument_errors import not_a_function, refusal
 from weft.flatten_util import ravel_pytree
 
 __all__ = ["odeint"]

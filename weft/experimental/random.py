@@ -15,10 +15,10 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import random
-from weft.argument_errors import refusal
 from weft.base.facades import public_names
 from weft.define.foreign_traces import trace_state_clean
 from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.refs.reference import Ref, new_ref
 from weft.tree import register_dataclass
 from weft.typing import Array

@@ -13,11 +13,11 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import random
-from weft.argument_errors import refusal
 from weft.base.facades import public_names
 from weft.control_flow.loops import scan
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftNotImplementedError
+from weft.errors.argument_errors import refusal
 from weft.nn.activations import sigmoid
 from weft.typing import Array
 

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.argument_errors import refusal
 from weft.base.facades import public_names
 from weft.control_flow.body_tracing import ProgramPrimitive, run_as_one, trace_body
 from weft.control_flow.loops import typed_leaves
 from weft.core.jaxpr import Jaxpr
 from weft.errors import WeftTypeError, api_boundary
+from weft.errors.argument_errors import refusal
 from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.interpreters.staging import check_function

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from weft import tree
-from weft.argument_errors import refusal
 from weft.base.facades import public_names
 from weft.core.types import type_of, user_value
 from weft.errors import ShapeError, TreeError
+from weft.errors.argument_errors import refusal
 from weft.ops.structural.sharding_constraint import shard_alike_p
 
 __all__ = ["shard_alike"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from weft.argument_errors import refusal
 from weft.errors import WeftNotImplementedError
+from weft.errors.argument_errors import refusal
 
 
 def refused(name: str, why: str, wanted: str | None = None) -> WeftNotImplementedError:

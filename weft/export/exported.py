@@ -15,7 +15,6 @@ import numpy as np
 
 from weft import dtypes, tree
 from weft.api.jit import jit
-from weft.argument_errors import converted
 from weft.arrays.array import Array, as_stored
 from weft.base.util import marked, spread
 from weft.core.axes import mesh_axes
@@ -31,6 +30,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
+from weft.errors.argument_errors import converted
 from weft.export.call_exported import PortableProgram, call_exported_p
 from weft.export.portability import DisabledSafetyCheck, check_custom_calls
 from weft.export.serialized_values import Split

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from weft.argument_errors import invalid_type, invalid_value
 from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import invalid_type, invalid_value
 from weft.runtime import cusolver
 from weft.runtime.stablehlo import portable_artifact
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import tree
-from weft.argument_errors import invalid_type
 from weft.errors import Fix, TreeError, WeftError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import invalid_type
 from weft.export.container import Fields, refused
 from weft.runtime import pytree
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.argument_errors import invalid_type
 from weft.errors import Fix
+from weft.errors.argument_errors import invalid_type
 from weft.export.calling_convention import maximum_supported_calling_convention_version
 from weft.export.container import Sections, pack
 from weft.export.serialized_trees import tree_to_data

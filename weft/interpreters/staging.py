@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes, tree
-from weft.argument_errors import described, not_a_function
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base import source as sources
@@ -47,6 +46,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
+from weft.errors.argument_errors import described, not_a_function
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.constants import inline_consts
 

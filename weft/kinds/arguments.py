@@ -13,7 +13,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import (
+from weft.core.types import type_of, user_value
+from weft.errors import DTypeError, Fix, ShapeError
+from weft.errors.argument_errors import (
     NOT_GIVEN,
     integer_of,
     invalid_type,
@@ -21,8 +23,6 @@ from weft.argument_errors import (
     refusal,
     refuse_sharding,
 )
-from weft.core.types import type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.checks import (
     axes_of,
     axis_of,

@@ -14,18 +14,6 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import (
-    NOT_GIVEN,
-    close_name,
-    integer_of,
-    integers_of,
-    invalid_type,
-    invalid_value,
-    negative_value,
-    not_taken,
-    refusal,
-    unknown_option,
-)
 from weft.base import source as sources
 from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of, user_value
@@ -36,6 +24,18 @@ from weft.errors import (
     WeftArgumentError,
     WeftTypeError,
     WeftValueError,
+)
+from weft.errors.argument_errors import (
+    NOT_GIVEN,
+    close_name,
+    integer_of,
+    integers_of,
+    invalid_type,
+    invalid_value,
+    negative_value,
+    not_taken,
+    refusal,
+    unknown_option,
 )
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import to_dtype

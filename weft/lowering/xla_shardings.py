@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from weft.argument_errors import described
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import described
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import op_sharding as native
 from weft.sharding import Mesh, Sharding, SingleDeviceSharding, TiledSharding, named_sharding

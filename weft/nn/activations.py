@@ -15,10 +15,10 @@ from typing import Annotated, Any, ParamSpec, cast
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, ShapeError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import Flag, OneAxis, Operand, operand_kind
 from weft.kinds.array_function import ArrayFunction, array_function
 from weft.kinds.checks import broadcast_shape, broadcasted, check_arrays, inexact, promoted

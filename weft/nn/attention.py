@@ -13,10 +13,10 @@ import operator
 from typing import Annotated, Any
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_type, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
+from weft.errors.argument_errors import integer_of, invalid_type, invalid_value, refusal
 from weft.kinds.arguments import Flag, Mask, choice, of_dtypes, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_number, convert

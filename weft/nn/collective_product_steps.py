@@ -19,7 +19,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_vjp_rules import custom_vjp
-from weft.dtype_kinds import is_floating
+from weft.dtypes.dtype_kinds import is_floating
 from weft.kinds.checks import convert
 from weft.numpy.einsum import einsum
 from weft.ops.collectives.all_reduce import axis_index

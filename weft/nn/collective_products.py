@@ -20,7 +20,7 @@ from weft import config, dtypes
 from weft.arrays.array import Array
 from weft.core.axes import bound_axis
 from weft.core.types import type_of
-from weft.dtype_kinds import is_boolean
+from weft.dtypes.dtype_kinds import is_boolean
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
 from weft.kinds.arguments import NEVER, Flag, Precision, promoted_kind
 from weft.kinds.array_function import python_function

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from weft import dtypes, random
-from weft.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.errors import AxisError, Fix, ShapeError, api_boundary
+from weft.errors.argument_errors import invalid_value, refusal, refuse_sharding
 from weft.kinds.checks import axis_of, check_arrays, check_number
 from weft.numpy.creation import full
 from weft.numpy.creation import ones as filled_with_ones

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, overload
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix
+from weft.errors.argument_errors import invalid_type, invalid_value
 from weft.kinds.arguments import (
     NEVER,
     Axes,

@@ -18,7 +18,6 @@ import numpy as np
 
 from weft import dtypes
 from weft.api.vmap import vmap
-from weft.argument_errors import integers_of, invalid_type
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as loop_map
@@ -27,6 +26,7 @@ from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError
+from weft.errors.argument_errors import integers_of, invalid_type
 from weft.interpreters.staging import rebuild
 from weft.kinds.arguments import NEVER, NoSharding, Operand, Precision, of_dtypes, refused
 from weft.kinds.array_function import array_function

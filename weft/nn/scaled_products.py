@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from weft import dtypes
-from weft.argument_errors import integers_of
 from weft.arrays.array import Array
 from weft.errors import Fix, ShapeError
+from weft.errors.argument_errors import integers_of
 from weft.kinds.arguments import operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_arrays, convert, sequence_of

@@ -14,11 +14,11 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
+from weft.errors.argument_errors import refuse_sharding, unknown_option
 from weft.kinds.arguments import Passed, Prepared
 from weft.kinds.array_function import private_function
 from weft.kinds.checks import (

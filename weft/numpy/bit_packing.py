@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.errors import DTypeError, Fix, WeftValueError
+from weft.errors.argument_errors import invalid_value
 from weft.kinds.arguments import Axis, Integer, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind

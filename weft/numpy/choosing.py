@@ -13,12 +13,12 @@ from typing import Annotated, Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ConcretizationError, Fix, ShapeError, WeftIndexError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import (
     NEVER,
     Length,

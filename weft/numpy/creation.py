@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array, put, signature_of, to_format
 from weft.arrays.conversion import as_array, mark_rounded, own_array, unmark_rounded
 from weft.arrays.host_values import cast_values
@@ -30,6 +29,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )  # fmt: skip
+from weft.errors.argument_errors import invalid_value, refusal
 from weft.kinds.arguments import Prepared, operand_kind, promoted_kind
 from weft.kinds.array_function import private_function
 from weft.kinds.checks import broadcasted, check_arrays, check_fits, shape_of

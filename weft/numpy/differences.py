@@ -9,11 +9,11 @@ from typing import Annotated, Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import not_taken, refusal
 from weft.kinds.arguments import (
     Axes,
     Length,

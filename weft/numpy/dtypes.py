@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.base.exact_keys import ConstantClass
 from weft.dtypes import finfo, iinfo, issubdtype, result_type
 from weft.errors import DTypeError
+from weft.errors.argument_errors import invalid_value
 from weft.numpy.creation import array
 
 __all__ = [

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import Prepared, Promoted
 from weft.kinds.array_function import array_function
 from weft.numpy.promotion import (

@@ -14,11 +14,17 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_type, invalid_value, refusal, unknown_option
 from weft.arrays.array import Array, put
 from weft.base.facades import public_names
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import (
+    integer_of,
+    invalid_type,
+    invalid_value,
+    refusal,
+    unknown_option,
+)
 from weft.kinds.arguments import NEVER, Axes, Flag, OneAxis, Operand
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import axes_of, check_arrays, computing_dtype, inexact

@@ -9,9 +9,9 @@ from typing import IO, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.errors import WeftTypeError, WeftValueError
+from weft.errors.argument_errors import not_taken, refusal
 from weft.numpy.creation import asarray
 from weft.typing import ArrayLike
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy import index_exp, s_
 
 from weft import config, dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.interpreters.staging import function_name
 from weft.kinds.arguments import DType, EachOperand, Flag, Integer, Shape, choice, copied
 from weft.kinds.array_function import array_function

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.trace import Tracer
@@ -29,6 +28,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
+from weft.errors.argument_errors import refusal
 from weft.kinds.checks import broadcast_shape, broadcasted
 from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import check_unmasked, type_of
@@ -25,6 +24,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
+from weft.errors.argument_errors import integer_of, invalid_value, refusal
 from weft.kinds.arguments import (
     NEVER,
     Axis,

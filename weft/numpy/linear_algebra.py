@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
+from weft.errors.argument_errors import integer_of, invalid_value, refusal
 from weft.kinds.arguments import NEVER, Integer, NoSharding, Out, Precision, Promoted
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import axes_of, axis_of, broadcast_shape, broadcasted, common_shape

@@ -13,11 +13,11 @@ from typing import Annotated, Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import invalid_type
 from weft.kinds.arguments import (
     NEVER,
     Axes,

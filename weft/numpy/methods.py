@@ -6,11 +6,11 @@ import sys
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.operators import install
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import not_taken, refusal
 from weft.kinds.checks import check_arrays
 from weft.numpy import at as at_chapter
 from weft.numpy import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
+from weft.errors.argument_errors import invalid_value
 from weft.kinds.compiled_functions import is_eager
 from weft.runtime import client
 

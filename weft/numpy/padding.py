@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_value, refusal, unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
+from weft.errors.argument_errors import integer_of, invalid_value, refusal, unknown_option
 from weft.kinds.arguments import NEVER, Flag, Operand, Passed
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, check_arrays, convert, inexact, operand

@@ -9,10 +9,10 @@ from typing import Annotated, Any, overload
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_dtype, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
 from weft.errors import ShapeError, WeftValueError
+from weft.errors.argument_errors import invalid_dtype, invalid_value, refusal
 from weft.kinds.arguments import (
     Axes,
     Flag,

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import not_taken, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import not_taken, refusal
 from weft.kinds.arguments import Axes, Flag, NoSharding, Operand, Out, choice, operand_kind
 from weft.kinds.array_function import array_function, constant
 from weft.kinds.checks import broadcasted, check_arrays, inexact

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_type, refusal
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import WIDE, as_array, mark_rounded
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import integer_of, invalid_type, refusal
 from weft.kinds.arguments import NEVER, DType, Flag, Integer, Length, Operand, Shape, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (

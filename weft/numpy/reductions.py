@@ -17,10 +17,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import (
     Axes,
     DType,

@@ -13,10 +13,10 @@ from typing import Annotated, Any, cast
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_type, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
+from weft.errors.argument_errors import invalid_type, refusal
 from weft.kinds.arguments import NEVER, Flag, Operand, Out, Prepared, copied, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, convert, inexact

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import invalid_value
 from weft.kinds.arguments import (
     Axis,
     Flag,

@@ -15,11 +15,11 @@ from typing import Annotated, Any, Literal, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import integer_of, invalid_value, refusal
 from weft.kinds.arguments import (
     NEVER,
     Axes,

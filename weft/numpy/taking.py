@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.arrays.host_values import cast_values
 from weft.core.types import type_of, user_value
@@ -22,6 +21,7 @@ from weft.errors import (
     WeftNotImplementedError,
     WeftValueError,
 )
+from weft.errors.argument_errors import refusal, unknown_option
 from weft.kinds.arguments import NEVER, Axis, Flag, Operand, Out, Stored, take_number
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, not_a_function, refusal
 from weft.control_flow.associative_scan import associative_scan
 from weft.control_flow.loops import scan
 from weft.core.trace import Tracer
@@ -29,6 +28,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
+from weft.errors.argument_errors import integer_of, not_a_function, refusal
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.kinds.arguments import Passed, Prepared
 from weft.kinds.array_function import private_function

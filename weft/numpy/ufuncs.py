@@ -11,8 +11,8 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from weft.argument_errors import refusal
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError
+from weft.errors.argument_errors import refusal
 from weft.runtime.jaxlib.lazy import LazyModule
 
 # Imported when a method is called: it needs loops, and modules that import this one.

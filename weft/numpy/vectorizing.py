@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Annotated, Any
 
 from weft import tree
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.base.util import like
 from weft.core.rules import AxisData
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import refusal
 from weft.interpreters.staging import function_name
 from weft.interpreters.vmap import vmap_flat
 from weft.kinds.arguments import NEVER, Function, OneAxis, Passed

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
+from weft.errors.argument_errors import invalid_dtype
 from weft.kinds.arguments import Flag
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments

@@ -10,18 +10,18 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import (
+from weft.arrays.conversion import as_array
+from weft.base import source as sources
+from weft.core.array_value import array_of_value
+from weft.core.types import ArrayType, type_of
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import (
     invalid_class,
     invalid_dtype,
     invalid_shape,
     invalid_type,
     invalid_value,
 )
-from weft.arrays.conversion import as_array
-from weft.base import source as sources
-from weft.core.array_value import array_of_value
-from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.arguments import NEVER
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural.extended_dtypes import KeyDType, use_key

@@ -17,13 +17,13 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_shape
 from weft.arrays.array import Array
 from weft.control_flow.while_loop import while_loop
 from weft.core.rules import AxisData, Values, Zero
 from weft.core.types import type_of
 from weft.define.define_primitive import define_primitive
 from weft.errors import Fix
+from weft.errors.argument_errors import invalid_shape
 from weft.interpreters.vmap import vmap_flat
 from weft.kinds.arguments import NEVER
 from weft.kinds.checks import computing_dtype

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from weft.argument_errors import close_name, invalid_class, invalid_type, invalid_value
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import close_name, invalid_class, invalid_type, invalid_value
 from weft.ops.structural.extended_dtypes import KeyDType
 from weft.settings.kinds import generators
 

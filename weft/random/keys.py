@@ -13,12 +13,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_class
 from weft.arrays.array import Array, put, signature_of, to_layout
 from weft.arrays.conversion import as_array
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors.argument_errors import invalid_class
 from weft.kinds.arguments import NEVER
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind

@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import invalid_value
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind

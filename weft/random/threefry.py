@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_type
 from weft.core.types import type_of
 from weft.errors import Fix
+from weft.errors.argument_errors import invalid_type
 from weft.ops.elementwise.arithmetic import add, mul
 from weft.ops.elementwise.bits import (
     bitwise_and,

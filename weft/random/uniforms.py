@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix
+from weft.errors.argument_errors import invalid_dtype
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import max as maximum

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.errors import Fix, ShapeError
+from weft.errors.argument_errors import invalid_value, unknown_option
 from weft.kinds.arguments import NEVER, Length
 from weft.kinds.checks import computing_dtype, convert
 from weft.kinds.kind import Arguments, Kind

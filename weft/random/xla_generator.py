@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integers_of, refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.control_flow.loops import map as loop_map
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, user_value
 from weft.errors import DTypeError, Fix, ShapeError
+from weft.errors.argument_errors import integers_of, refuse_sharding, unknown_option
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.families import operands
 from weft.ops.operand_errors import unfit

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError
+from weft.errors.argument_errors import invalid_value
 from weft.kinds.arguments import NEVER, Flag, OneAxis
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import computing_dtype, inexact

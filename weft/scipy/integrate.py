@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import api_boundary
+from weft.errors.argument_errors import wrong_shape
 from weft.kinds.checks import axis_of, broadcast_shape, check_dimensions
 from weft.numpy.differences import trapezoid as numpy_trapezoid
 

@@ -10,13 +10,13 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes, tree
-from weft.argument_errors import not_taken, wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.facades import public_names
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
+from weft.errors.argument_errors import not_taken, wrong_shape, wrong_value
 from weft.kinds.arguments import Operand, Operands, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (

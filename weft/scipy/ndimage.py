@@ -15,11 +15,11 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import type_of
 from weft.errors import Fix, WeftNotImplementedError
+from weft.errors.argument_errors import wrong_shape, wrong_value
 from weft.kinds.arguments import NEVER, choice, of_rank
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (

@@ -14,11 +14,11 @@ from typing import Annotated, Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_class, invalid_dtype
 from weft.arrays.conversion import scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.errors.argument_errors import invalid_class, invalid_dtype
 from weft.kinds.arguments import NEVER, count_from
 from weft.kinds.array_function import ArrayFunction
 from weft.kinds.checks import (

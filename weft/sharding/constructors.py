@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from weft.argument_errors import invalid_class
 from weft.errors import Fix, WeftNotImplementedError
+from weft.errors.argument_errors import invalid_class
 from weft.sharding.context import use_mesh
 from weft.sharding.mesh import AbstractMesh
 from weft.sharding.sharding import SingleDeviceSharding

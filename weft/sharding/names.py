@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from weft.argument_errors import close_name
 from weft.errors import AxisError, Fix, WeftTypeError
+from weft.errors.argument_errors import close_name
 
 
 def quoted(names: Iterable[Any]) -> str:

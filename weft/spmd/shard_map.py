@@ -10,7 +10,6 @@ from typing import Any, ParamSpec, TypeVar, overload
 import numpy as np
 
 from weft import config, tree
-from weft.argument_errors import described, not_an_array
 from weft.base.util import like, marked, merge, spread, unmarked
 from weft.core.axes import mesh_axes
 from weft.core.rules import Params, Values
@@ -26,6 +25,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
+from weft.errors.argument_errors import described, not_an_array
 from weft.interpreters.staging import StagingTrace, check_function, check_results
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import tree
-from weft.argument_errors import invalid_type
 from weft.errors import Fix, WeftNotImplementedError, api_boundary
+from weft.errors.argument_errors import invalid_type
 from weft.sharding import PartitionSpec
 from weft.spmd.shard_map import shard_map
 

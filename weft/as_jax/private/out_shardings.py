@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.argument_errors import invalid_class
 from weft.core.axes import over_mesh_in_force
+from weft.errors.argument_errors import invalid_class
 from weft.sharding import NamedSharding, PartitionSpec
 
 __all__ = ["canonicalize_sharding"]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 from weft import dtypes, tree
-from weft.argument_errors import described
 from weft.base import source as sources
 from weft.base.util import like
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.errors.argument_errors import described
 from weft.experimental.checkify import holding as holding  # its rules are registered at import
 from weft.experimental.checkify import operations as operations
 from weft.experimental.checkify.check_trace import bind_check, checked_run

@@ -7,9 +7,9 @@ from math import factorial
 from typing import Any
 
 from weft import dtypes, tree
-from weft.argument_errors import described
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import described
 from weft.experimental.jet import taylor_loops as taylor_loops  # rules are registered at import
 from weft.experimental.jet import taylor_rules as taylor_rules
 from weft.experimental.jet.taylor_trace import instantiated, jet_flat, scaled

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import described, refusal
 from weft.core.effects import RefType
 from weft.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import described, refusal
 from weft.experimental.pallas.captures import check_arguments, check_captures
 from weft.experimental.pallas.grid import running_at
 from weft.experimental.pallas.kernels import (

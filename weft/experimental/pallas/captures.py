@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from weft import tree
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.interpreters.staging import function_name
 from weft.refs.reference import Ref
 

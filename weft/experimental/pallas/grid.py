@@ -9,8 +9,8 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from weft.argument_errors import refusal
 from weft.errors import Fix, WeftValueError, api_boundary
+from weft.errors.argument_errors import refusal
 
 
 @dataclasses.dataclass(frozen=True)

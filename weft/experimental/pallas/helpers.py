@@ -7,12 +7,12 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import tree
-from weft.argument_errors import refusal
 from weft.control_flow.cond import cond
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import user_value
 from weft.debug.printing import debug_print as print_values
 from weft.errors import Fix, WeftNotImplementedError, WeftValueError, api_boundary
+from weft.errors.argument_errors import refusal
 from weft.experimental.pallas.blocks import buffer
 from weft.experimental.pallas.kernels import MemorySpace, cdiv
 from weft.ops.products.dot import dot_general

@@ -15,7 +15,6 @@ from typing import Any
 
 from weft import tree
 from weft.api.jit import jit
-from weft.argument_errors import described, not_a_function, refusal
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.effects import RefType
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
@@ -30,6 +29,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
+from weft.errors.argument_errors import described, not_a_function, refusal
 from weft.experimental.pallas.blocks import INDEX, Grid, Operand, buffer, operand
 from weft.experimental.pallas.captures import check_arguments, check_captures
 from weft.experimental.pallas.grid import running_at

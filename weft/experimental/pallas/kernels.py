@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from weft.argument_errors import negative_value
+from weft.errors.argument_errors import negative_value
 from weft.experimental.unavailable import refusing
 from weft.refs.index import Slice, dslice
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.errors import Fix, WeftValueError, api_boundary
+from weft.errors.argument_errors import refusal
 from weft.experimental.pallas.accesses import copy
 from weft.experimental.pallas.kernels import InterpretParams, forced_interpretation
 from weft.ops.elementwise.convert import bitcast_convert_type

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft.numpy as jnp
-from weft.argument_errors import unknown_option
+from weft.errors.argument_errors import unknown_option
 from weft.experimental.sparse.base import JAXSparse
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcsr_array import BCSR

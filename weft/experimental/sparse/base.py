@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Self
 from weft import tree
 from weft.api.jit import block_until_ready
 from weft.api.vmap import mapped_classes
-from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import WeftNotImplementedError
+from weft.errors.argument_errors import refusal
 from weft.runtime.jaxlib.lazy import LazyModule
 from weft.typing import Array
 

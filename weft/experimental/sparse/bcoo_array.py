@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
-from weft.argument_errors import refusal
 from weft.core.operators import let_reflect
 from weft.core.types import type_of
 from weft.errors import ShapeError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.base import JAXSparse, SparseInfo, map_over_batches, methods
 from weft.numpy.creation import asarray
 from weft.tree import register_class

@@ -14,9 +14,9 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.api.jit import jit
-from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import ShapeError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.batches import over_batches, padded, place_in, positions, with_batches
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_shapes import (

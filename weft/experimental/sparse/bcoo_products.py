@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft.api.jit import jit
-from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftNotImplementedError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.batches import over_batches, with_batches
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_pairs import bcoo_spdot_general

@@ -10,9 +10,9 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.api.jit import jit
-from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.base import unsupported
 from weft.experimental.sparse.batches import over_batches, place_in, with_batches
 from weft.experimental.sparse.bcoo_array import BCOO

@@ -9,9 +9,9 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft.api.jit import jit
-from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import WeftTypeError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import over_batches
 from weft.experimental.sparse.bcoo_array import BCOO

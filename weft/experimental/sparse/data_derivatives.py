@@ -10,9 +10,9 @@ import weft.numpy as jnp
 from weft import tree
 from weft.api import autodiff
 from weft.api import jacobian as dense_jacobian
-from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import WeftNotImplementedError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.base import JAXSparse
 from weft.experimental.sparse.bcoo_array import BCOO
 

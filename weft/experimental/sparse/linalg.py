@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 import weft.numpy as jnp
-from weft.argument_errors import refusal
 from weft.base.facades import public_names
 from weft.callbacks.primitives import pure_callback
 from weft.control_flow.linear_solve import custom_linear_solve
@@ -16,6 +15,7 @@ from weft.control_flow.while_loop import while_loop
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import type_of
 from weft.errors import ShapeError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.base import JAXSparse
 from weft.experimental.sparse.single_matrices import CSR, csr_matvec
 from weft.runtime.jaxlib.lazy import LazyModule

@@ -12,8 +12,8 @@ import numpy as np
 import weft.numpy as jnp
 from weft import random
 from weft.api.vmap import vmap
-from weft.argument_errors import refusal
 from weft.errors import WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_storage import bcoo_sort_indices
 from weft.typing import Array

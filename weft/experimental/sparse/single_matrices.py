@@ -13,10 +13,10 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft.api.jit import jit
-from weft.argument_errors import refusal
 from weft.core.operators import let_reflect
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import sort_order
 from weft.experimental.sparse.bcoo_array import buffers_of

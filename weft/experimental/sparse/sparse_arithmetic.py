@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft.numpy as jnp
-from weft.argument_errors import refusal
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftIndexError, WeftTypeError
+from weft.errors.argument_errors import refusal
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import over_batches, padded
 from weft.experimental.sparse.bcoo_array import BCOO

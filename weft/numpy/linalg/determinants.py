@@ -14,10 +14,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftNotImplementedError
+from weft.errors.argument_errors import refusal
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.operands import SquareMatrix, is_complex, returned, widened

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
+from weft.errors.argument_errors import unknown_option
 from weft.kinds.arguments import BOTH
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import NONE, Arguments, Kind

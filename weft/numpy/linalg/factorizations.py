@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, overload
 
 from weft import dtypes
-from weft.argument_errors import refusal, unknown_option
 from weft.arrays.array import Array
 from weft.errors import Fix, WeftValueError
+from weft.errors.argument_errors import refusal, unknown_option
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind

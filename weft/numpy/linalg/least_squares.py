@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import Flag, Prepared
 from weft.kinds.array_function import array_function, private_function, python_function
 from weft.kinds.checks import broadcasted, check_arrays, computing_dtype

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value, refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
+from weft.errors.argument_errors import invalid_value, refusal
 from weft.kinds.arguments import NEVER, Axes, Flag
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, inexact

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import NEVER, common
 from weft.kinds.checks import check_arrays, computing_dtype, convert, inexact
 from weft.kinds.kind import Arguments, Kind

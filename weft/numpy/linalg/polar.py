@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.control_flow.linear_solve import custom_linear_solve
@@ -16,6 +15,7 @@ from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_arrays

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from weft.argument_errors import refusal
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import NEVER, DType, Integer, Precision, Promoted
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import axis_of, check_arrays

@@ -27,7 +27,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import dtypes, tree
-from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.base import source as sources
 from weft.core import rules
@@ -37,6 +36,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
+from weft.errors.argument_errors import invalid_value
 from weft.ops.collectives.named_axes import (
     Groups,
     Names,

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import tree
-from weft.argument_errors import unknown_option
 from weft.core.axes import bound_axis
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, Fix
+from weft.errors.argument_errors import unknown_option
 from weft.ops.collectives.all_reduce import axis_index_p, cast_operand, row_major, vary
 from weft.ops.collectives.movement import (
     all_gather,

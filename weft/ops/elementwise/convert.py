@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from weft import config, dtypes, tree
-from weft.argument_errors import integer_of
 from weft.arrays.array import Array, put
 from weft.arrays.conversion import WIDE, scalar_array, unchanged
 from weft.arrays.host_values import cast_values
@@ -20,6 +19,7 @@ from weft.core.rules import Values, Zero
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import integer_of
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.families import floating, unary
 from weft.ops.structural.shape import move_dim

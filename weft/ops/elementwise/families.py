@@ -22,12 +22,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import unknown_option
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero, not_linear
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import unknown_option
 from weft.ops.declare import primitive, result_type
 from weft.ops.operand_errors import to_dtype, unfit, use_numpy
 from weft.ops.structural.narrow import in_wide, with_narrow

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.access_pattern import elementwise_reads
 from weft.core.jaxpr import Equation
@@ -13,6 +12,7 @@ from weft.core.primitive import Primitive, Work
 from weft.core.rules import Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, WeftValueError
+from weft.errors.argument_errors import invalid_type
 from weft.ops.declare import primitive
 from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and

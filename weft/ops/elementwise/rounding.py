@@ -6,9 +6,9 @@ import enum
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.errors import Fix
+from weft.errors.argument_errors import invalid_value
 from weft.ops.elementwise.families import apply, binary, emit_with, floating
 from weft.runtime import stablehlo
 from weft.typing import ArrayLike

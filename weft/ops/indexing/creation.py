@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.arrays.array import Array, to_place
 from weft.arrays.conversion import as_array
 from weft.arrays.host_values import cast_values
@@ -19,6 +18,7 @@ from weft.core import rules
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.ops.declare import primitive
 from weft.ops.elementwise.arithmetic import add, eq
 from weft.ops.elementwise.convert import convert_element_type

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, integers_of
 from weft.arrays.array import Array
 from weft.base.util import one_each
 from weft.core.access_pattern import same_dims, same_moves
@@ -20,6 +19,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, ShapeError, WeftIndexError
+from weft.errors.argument_errors import integer_of, integers_of
 from weft.ops.declare import linear_primitive, primitive, result_type
 from weft.ops.elementwise.arithmetic import add, lt
 from weft.ops.elementwise.convert import convert_element_type

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integers_of, invalid_type, invalid_value
 from weft.arrays.array import Array
 from weft.arrays.host_values import cast_values
 from weft.core.access_pattern import Inner, Reads, Step, full_read
@@ -25,6 +24,7 @@ from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError
+from weft.errors.argument_errors import integers_of, invalid_type, invalid_value
 from weft.ops.declare import emit_reduction, primitive, result_type
 from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.structural import extended_dtypes

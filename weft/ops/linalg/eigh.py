@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_value
 from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
+from weft.errors.argument_errors import invalid_value
 from weft.ops.declare import emit_reduction
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, gt, mul, scalar, sub

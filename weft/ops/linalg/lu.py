@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from weft import dtypes
-from weft.argument_errors import invalid_dtype
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import invalid_dtype
 from weft.ops.declare import emit_reduction, result_type
 from weft.ops.elementwise.arithmetic import add, sub
 from weft.ops.elementwise.selection import select

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.argument_errors import invalid_type
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
+from weft.errors.argument_errors import invalid_type
 from weft.ops.elementwise.arithmetic import add, lt, mul, scalar
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select

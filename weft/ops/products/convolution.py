@@ -14,13 +14,13 @@ from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from weft import dtypes
-from weft.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
 from weft.arrays.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import integer_of, integers_of, invalid_value, refuse_sharding
 from weft.ops.declare import primitive, result_type
 from weft.ops.flops import sums_of_products, window_pairs
 from weft.ops.products.dot import (

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from weft.argument_errors import unknown_option
 from weft.arrays.array import Array
 from weft.core.types import type_of
+from weft.errors.argument_errors import unknown_option
 from weft.ops.indexing.creation import eye
 from weft.ops.products.convolution import (
     conv_dimension_numbers,

@@ -17,7 +17,6 @@ from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
 from weft import config, dtypes
-from weft.argument_errors import refuse_sharding, unknown_option
 from weft.arrays.array import Array
 from weft.core.access_pattern import Inner, Reads, full_read
 from weft.core.jaxpr import Equation
@@ -25,6 +24,7 @@ from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import refuse_sharding, unknown_option
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.flops import sums_of_products

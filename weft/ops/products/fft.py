@@ -13,13 +13,13 @@ from math import prod
 from typing import Any
 
 from weft import config, dtypes
-from weft.argument_errors import invalid_type, invalid_value, unknown_option
 from weft.arrays.array import Array
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Work
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, api_boundary
+from weft.errors.argument_errors import invalid_type, invalid_value, unknown_option
 from weft.ops.declare import linear_primitive, result_type
 from weft.ops.elementwise.arithmetic import eq, mul, scalar
 from weft.ops.elementwise.bits import bitwise_or

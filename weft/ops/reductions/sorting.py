@@ -16,12 +16,12 @@ from typing import Any, overload
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_value
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import integer_of, invalid_value
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import neg
 from weft.ops.indexing.creation import broadcasted_iota

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import integers_of, invalid_value
 from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError
+from weft.errors.argument_errors import integers_of, invalid_value
 from weft.ops.declare import linear_jvp, primitive, result_type
 from weft.ops.flops import real_flops, window_pairs
 from weft.ops.operand_errors import unfit

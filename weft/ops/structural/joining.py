@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.argument_errors import integer_of, integers_of
 from weft.arrays.array import Array
 from weft.arrays.conversion import unchanged
 from weft.core.access_pattern import same_dims, same_moves
@@ -19,6 +18,7 @@ from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, ShapeError, WeftValueError
+from weft.errors.argument_errors import integer_of, integers_of
 from weft.ops.declare import linear_jvp, primitive, result_type
 from weft.ops.operand_errors import unfit, use_numpy
 from weft.ops.structural import extended_dtypes

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.argument_errors import integers_of, invalid_type, invalid_value
 from weft.errors import ShapeError
+from weft.errors.argument_errors import integers_of, invalid_type, invalid_value
 
 Pads = tuple[tuple[int, int], ...]
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from weft import config, dtypes
-from weft.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.arrays.array import Array
 from weft.arrays.conversion import unchanged
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
@@ -21,6 +20,7 @@ from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
 from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.ops.declare import emit_reduction, linear_jvp, primitive, result_type
 from weft.ops.flops import of_reduction
 from weft.ops.operand_errors import to_dtype

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.base.facades import public_names
+from weft.errors.argument_errors import wrong_shape
 from weft.kinds.arguments import NoEffect, of_rank
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import common_dtype, computing_dtype, inexact

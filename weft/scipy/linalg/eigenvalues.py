@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, overload
 import numpy as np
 
 import weft.numpy as jnp
-from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
+from weft.errors.argument_errors import wrong_shape, wrong_value
 from weft.kinds.arguments import NEVER, Flag, NoEffect, choice, common, of_rank, refused
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.kind import Arguments, Kind

@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.control_flow.cond import cond
 from weft.control_flow.loops import scan
 from weft.core.types import type_of
+from weft.errors.argument_errors import wrong_shape
 from weft.interpreters.jvp import jvp_flat
 from weft.kinds.arguments import Flag, choice, count_from
 from weft.kinds.array_function import array_function

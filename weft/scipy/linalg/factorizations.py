@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.core.types import type_of
+from weft.errors.argument_errors import wrong_shape
 from weft.kinds.arguments import Flag, NoEffect, choice
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcasted, inexact

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, overload
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_type, not_taken, wrong_shape
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as map_
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix
+from weft.errors.argument_errors import invalid_type, not_taken, wrong_shape
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import check_arrays, check_dimensions, convert

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.types import type_of
+from weft.errors.argument_errors import wrong_shape
 from weft.kinds.arguments import NoEffect, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from weft import dtypes
-from weft.argument_errors import invalid_class, wrong_shape
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix
+from weft.errors.argument_errors import invalid_class, wrong_shape
 from weft.kinds.arguments import NEVER, Flag, NoEffect, choice, common
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, check_choice

@@ -14,9 +14,9 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
+from weft.errors.argument_errors import wrong_shape, wrong_value
 from weft.kinds.arguments import NEVER, Flag, choice, common, count_from, of_rank
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, check_dimensions, inexact

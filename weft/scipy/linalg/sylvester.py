@@ -11,11 +11,11 @@ from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
+from weft.errors.argument_errors import wrong_shape, wrong_value
 from weft.kinds.arguments import choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert

@@ -14,7 +14,12 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft import dtypes
 from weft.api.autodiff import value_and_grad
-from weft.argument_errors import (
+from weft.arrays.array import Array
+from weft.control_flow.while_loop import while_loop
+from weft.core.axes import mesh_axes
+from weft.core.types import type_of
+from weft.errors import Fix, api_boundary
+from weft.errors.argument_errors import (
     close_name,
     integer_of,
     invalid_type,
@@ -22,11 +27,6 @@ from weft.argument_errors import (
     wrong_shape,
     wrong_value,
 )
-from weft.arrays.array import Array
-from weft.control_flow.while_loop import while_loop
-from weft.core.axes import mesh_axes
-from weft.core.types import type_of
-from weft.errors import Fix, api_boundary
 from weft.kinds.checks import check_choice, check_dimensions, convert, inexact
 from weft.ops.collectives.all_reduce import pbroadcast
 from weft.scipy.optimize.line_search import line_search

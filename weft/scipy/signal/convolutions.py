@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
+from weft.errors.argument_errors import wrong_shape, wrong_value
 from weft.kinds.arguments import NEVER, choice, of_rank
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (

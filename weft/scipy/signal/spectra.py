@@ -15,10 +15,10 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import config, dtypes
-from weft.argument_errors import close_name, unknown_option, wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftValueError
+from weft.errors.argument_errors import close_name, unknown_option, wrong_shape, wrong_value
 from weft.kinds.arguments import NEVER, Flag, Integer, OneAxis, choice, common, count_from, of_rank
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (

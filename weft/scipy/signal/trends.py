@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 
 import weft.numpy as jnp
-from weft.argument_errors import wrong_value
 from weft.arrays.array import Array
+from weft.errors.argument_errors import wrong_value
 from weft.kinds.arguments import NEVER, OneAxis, choice, of_rank, refused
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import computing_dtype, inexact

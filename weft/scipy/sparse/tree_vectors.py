@@ -8,11 +8,11 @@ from typing import Any
 import weft.numpy as jnp
 from weft import dtypes, tree
 from weft.api.autodiff import linear_transpose
-from weft.argument_errors import integer_of, invalid_type, wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, TreeError
+from weft.errors.argument_errors import integer_of, invalid_type, wrong_shape, wrong_value
 from weft.kinds.arguments import Passed, Prepared
 from weft.kinds.array_function import private_function
 from weft.kinds.checks import check_arrays, check_numbers, convert, inexact

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import wrong_shape, wrong_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError, api_boundary
+from weft.errors.argument_errors import wrong_shape, wrong_value
 from weft.kinds.checks import (
     broadcast_shape,
     check_dimensions,

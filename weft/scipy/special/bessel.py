@@ -14,13 +14,13 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, not_taken
 from weft.arrays.array import Array
 from weft.control_flow.fori_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftTypeError, api_boundary
+from weft.errors.argument_errors import invalid_dtype, not_taken
 from weft.kinds.arguments import Passed, Prepared, count_from
 from weft.kinds.array_function import private_function
 from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype, convert, count_of

@@ -14,12 +14,12 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_dtype, invalid_value
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix
+from weft.errors.argument_errors import integer_of, invalid_dtype, invalid_value
 from weft.kinds.arguments import NEVER
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import inexact

@@ -15,9 +15,9 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import integer_of, invalid_value, not_taken
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
+from weft.errors.argument_errors import integer_of, invalid_value, not_taken
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import python_function
 from weft.kinds.kind import Arguments, Kind

@@ -11,10 +11,10 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft import tree
-from weft.argument_errors import invalid_shape, invalid_value
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, api_boundary
+from weft.errors.argument_errors import invalid_shape, invalid_value
 from weft.kinds.arguments import Operand
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype

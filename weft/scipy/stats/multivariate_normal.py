@@ -6,11 +6,11 @@ import math
 from typing import Annotated, Any
 
 import weft.numpy as jnp
-from weft.argument_errors import invalid_shape
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import ArrayType
 from weft.errors import ShapeError
+from weft.errors.argument_errors import invalid_shape
 from weft.kinds.arguments import refused
 from weft.kinds.checks import broadcast_shape
 from weft.kinds.kind import Arguments

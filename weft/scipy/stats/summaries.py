@@ -12,9 +12,9 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import dtypes
-from weft.argument_errors import invalid_dtype, not_taken
 from weft.arrays.array import Array
 from weft.core.types import type_of
+from weft.errors.argument_errors import invalid_dtype, not_taken
 from weft.kinds.arguments import NEVER, Axis, Flag, Integer, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_arrays, check_choice, computing_dtype, inexact

@@ -21,7 +21,7 @@ import numpy as np
 from weft import config
 from weft.base import source
 from weft.base.facades import public_names
-from weft.dtype_kinds import (
+from weft.dtypes.dtype_kinds import (
     ABSTRACT,
     ANY,
     BITS,
