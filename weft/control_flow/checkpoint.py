@@ -232,7 +232,7 @@ def recompute(
         moved: list[Var] = []
         for v, flag in marked(read, list(zip(eqn.outputs, flags, strict=True))):
             if isinstance(flag, Offloadable):
-                out, back = moves(v, flag, eqn)
+                out, back = transfers(v, flag, eqn)
                 forward.append(out)
                 again.append(back)
                 moved.append(v)
@@ -253,7 +253,7 @@ def recompute(
     return again[::-1], saved, forward[::-1]
 
 
-def moves(value: Var, where: Offloadable, eqn: Equation) -> tuple[Equation, Equation]:
+def transfers(value: Var, where: Offloadable, eqn: Equation) -> tuple[Equation, Equation]:
     """The equations that move a result to another kind of memory, and back."""
     place = Var(value.type)
     there = {"kind": where.dst, "back": where.src}

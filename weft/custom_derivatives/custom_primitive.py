@@ -111,7 +111,7 @@ def body_of(params: dict[str, Any]) -> Callable[..., list[Any]]:
     return params.get("function") or functools.partial(eval_jaxpr, params["jaxpr"], ())
 
 
-def rebind(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+def apply_again(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Applies the primitive as it was applied: to a function or with a jaxpr."""
     if "function" in params:
         rest = {key: value for key, value in params.items() if key != "function"}
@@ -202,7 +202,7 @@ def custom_derivative(
     if outs is None:
         # Bound again, not taken from the derivative: there the arguments would no longer have
         # their rule, which a transformation further out may ask for.
-        outs = rebind(primitive, primals, params)
+        outs = apply_again(primitive, primals, params)
         if not any(type(t) is not Zero for t in tangents[:closed]):
             found = [Zero(type_of(x).tangent()) for x in outs]
     return outs, found
@@ -252,7 +252,7 @@ def custom_vmap(
         mapped["function"] = function
     else:
         mapped["jaxpr"] = vmap_jaxpr(params["jaxpr"], axis, tuple(dims), True)[0]
-    outs = rebind(primitive, args, mapped)
+    outs = apply_again(primitive, args, mapped)
     if "function" in params or not axis.size:
         return outs, [0] * len(outs)
     # Of what is the same for all elements, the first one stands for all, and has the cotangent.

@@ -438,12 +438,6 @@ def broadcasted(x: Any, shape: tuple[int, ...], operation: str | None = None) ->
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
 
 
-def expanded(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
-    """The value repeated along `axes` to `shape`: restores the axes that a reduction dropped."""
-    kept = tuple(d for d in range(len(shape)) if d not in axes)
-    return broadcast_in_dim(x, tuple(shape), kept)
-
-
 def combined(operation: str, function: Any, *values: Any) -> Any:
     """An elementwise operation of `weft.ops` on values of one dtype and shape. Elementwise
     primitives broadcast values without dimensions."""

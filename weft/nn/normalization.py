@@ -33,7 +33,6 @@ from weft.kinds.checks import (
     broadcast_shape,
     broadcasted,
     check_arrays,
-    expanded,
     inexact,
     promoted,
 )
@@ -54,7 +53,7 @@ from weft.ops.elementwise.powers import rsqrt
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.stable_sums import flat_log
 from weft.ops.indexing.creation import broadcasted_iota
-from weft.ops.reductions.reduce import largest_below_sum
+from weft.ops.reductions.reduce import largest_below_sum, restore_axes
 from weft.ops.structural.narrow import SUMMED_IN_FLOAT32, accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum
 from weft.typing import ArrayLike
@@ -133,7 +132,7 @@ def _exponentials(x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any, A
     largest = largest_below_sum(x, axes)
     if mask is not None:
         largest, nothing = _or_zero(largest)
-    shifted = x - expanded(largest, x.shape, axes)
+    shifted = x - restore_axes(largest, x.shape, axes)
     weights = lax.exp(shifted)
     total = reduce_sum(weights, axes)
     if mask is not None:
@@ -166,7 +165,7 @@ def softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
     mask = _broadcast_mask(where, x)
     _, weights, total = _exponentials(_widen(x), mask, axis)
     # One quotient for each sum, also in the derivative.
-    factors = expanded(lax.div(filled(1, total), total), x.shape, axis)
+    factors = restore_axes(lax.div(filled(1, total), total), x.shape, axis)
     return _narrow(weights * factors, x.dtype)
 
 
@@ -186,7 +185,7 @@ def log_softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
         out = x - logsumexp(x, axis, keepdims=True, where=where)
     else:
         shifted, _, total = _exponentials(_widen(x), mask, axis)
-        out = _narrow(shifted - expanded(lax.log(total), x.shape, axis), x.dtype)
+        out = _narrow(shifted - restore_axes(lax.log(total), x.shape, axis), x.dtype)
     return select(mask, out, filled(-math.inf, out)) if mask is not None else out
 
 
@@ -254,7 +253,7 @@ def logsumexp(
         x = select(weights == 0, filled(-math.inf, x), x)
     shift = _shift(x, axis)
     complex_shift = convert_element_type(shift, x.dtype)
-    terms = lax.exp(x - expanded(complex_shift, shape, axis))
+    terms = lax.exp(x - restore_axes(complex_shift, shape, axis))
     if weights is not None:
         terms = terms * weights
     total = reduce_sum(terms, axis)

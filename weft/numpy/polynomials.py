@@ -25,7 +25,7 @@ from weft.kinds.arguments import (
     promoted_kind,
 )
 from weft.kinds.array_function import array_function, python_function
-from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype, expanded, inexact
+from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type
 from weft.numpy.choosing import known
@@ -42,6 +42,7 @@ from weft.ops.linalg.eig import eig
 from weft.ops.linalg.matrices import adjoint
 from weft.ops.linalg.svd import svd
 from weft.ops.reductions.cumulative import cumprod
+from weft.ops.reductions.reduce import restore_axes
 from weft.ops.structural.joining import concatenate, rev
 from weft.ops.structural.shape import broadcast_in_dim
 
@@ -507,17 +508,17 @@ def _fit(x: Any, y: Any, w: Any, order: int, rcond: Any) -> tuple[Any, ...]:
     columns = y.astype(work).reshape(len(y), -1)
     if w is not None:
         w = w.astype(work)
-        powers = powers * expanded(w, powers.shape, (1,))
-        columns = columns * expanded(w, columns.shape, (1,))
+        powers = powers * restore_axes(w, powers.shape, (1,))
+        columns = columns * restore_axes(w, columns.shape, (1,))
     length = sqrt(squared_size(powers).sum(0))
     empty = length == 0  # every weight is 0
     scale = select(empty, length + 1, length).astype(work)
     scaled = powers / scale
     c, inverse, s, large = _least_squares(scaled, columns, rcond)
     errors = matmul(scaled, c, precision="highest") - columns
-    c = c / expanded(scale, c.shape, (1,))
+    c = c / restore_axes(scale, c.shape, (1,))
     base = matmul(inverse, adjoint(inverse), precision="highest")
-    base = base / expanded(scale, base.shape, (1,)) / scale
+    base = base / restore_axes(scale, base.shape, (1,)) / scale
     return (
         (c.reshape(order) if y.ndim == 1 else c).astype(dtype),
         squared_size(errors).sum(0).astype(real_dtype),

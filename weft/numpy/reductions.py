@@ -35,7 +35,7 @@ from weft.kinds.arguments import (
     take_number,
 )
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import broadcasted, convert, expanded, inexact, operand
+from weft.kinds.checks import broadcasted, convert, inexact, operand
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.elementwise import maximum, minimum
@@ -52,6 +52,7 @@ from weft.ops.reductions.reduce import (
     reduce_min,
     reduce_or,
     reduce_prod,
+    restore_axes,
 )
 from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import reduce_sum, reshape
@@ -388,7 +389,7 @@ def variance(
     real_dtype = dtypes.to_real(working)
     count = count_over(shape, axis, where, real_dtype)
     center = div(sum_over(masked(x, where, 0), axis), convert(count, working))
-    center = expanded(center, shape, tuple(d for d in axis if not isinstance(d, str)))
+    center = restore_axes(center, shape, tuple(d for d in axis if not isinstance(d, str)))
     squares = masked(_squared_distance(x, center), where, 0)
     # Without a degree of freedom there is no estimate.
     if where is None and isinstance(ddof, (int, float)):

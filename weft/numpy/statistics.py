@@ -35,7 +35,7 @@ from weft.kinds.arguments import (
     operand_kind,
 )
 from weft.kinds.array_function import array_function, python_function
-from weft.kinds.checks import broadcasted, check_arrays, expanded, inexact, sequence_of
+from weft.kinds.checks import broadcasted, check_arrays, inexact, sequence_of
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.choosing import known
@@ -56,6 +56,7 @@ from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.linalg.matrices import diagonal
 from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import dot_general
+from weft.ops.reductions.reduce import restore_axes
 from weft.ops.structural.narrow import accumulator
 from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, transpose
 from weft.typing import ArrayLike
@@ -129,7 +130,7 @@ def _covariance(x: Any, fweights: Any, aweights: Any, ddof: int) -> Any:
     else:
         total, weighted = x.shape[1], x
         factor = max(total - ddof, 0)
-    x = x - expanded(weighted.sum(1) / total, x.shape, (1,))
+    x = x - restore_axes(weighted.sum(1) / total, x.shape, (1,))
     y = (x * w if weights else x).conj()
     out = (dot_general(x, y, _BY_ROWS) / factor).astype(target)
     return out.reshape(()) if out.size == 1 else out
@@ -153,7 +154,7 @@ def corrcoef(
     if not c.ndim:
         return c / c
     deviation = sqrt(diagonal(c).real)
-    outer = expanded(deviation, c.shape, (1,)) * deviation
+    outer = restore_axes(deviation, c.shape, (1,)) * deviation
     if c.dtype in dtypes.COMPLEX:
         return complex(*[(part / outer).clip(-1, 1) for part in (c.real, c.imag)])
     return (c / outer).clip(-1, 1)

@@ -115,14 +115,12 @@ class JAXSparse(abc.ABC):
             raise TypeError("len() of a sparse array without dimensions")
         return self.shape[0]
 
-    def _marks(self) -> str:
-        """The properties that `repr` shows after shape and number of elements."""
-        return ""
-
     def __repr__(self) -> str:
         name = type(self).__name__
         try:
-            return f"{name}({self.dtype.name}{list(self.shape)}, nse={self.nse}{self._marks()})"
+            counts = ((kind, getattr(self, kind, 0)) for kind in ("n_batch", "n_dense"))
+            marks = "".join(f", {kind}={count}" for kind, count in counts if count)
+            return f"{name}({self.dtype.name}{list(self.shape)}, nse={self.nse}{marks})"
         except (AttributeError, IndexError, TypeError):  # marks in the place of buffers
             return f"{name}(<buffers that are no arrays>)"
 

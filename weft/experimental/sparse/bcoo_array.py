@@ -117,10 +117,6 @@ class BCOO(JAXSparse):
     _info = property(lambda self: SparseInfo(self.shape, self.indices_sorted, self.unique_indices))
     _bufs = property(lambda self: (self.data, self.indices))
 
-    def _marks(self) -> str:
-        counts = (("n_batch", self.n_batch), ("n_dense", self.n_dense))
-        return "".join(f", {name}={count}" for name, count in counts if count)
-
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
         return (self.data, self.indices), self._info
 

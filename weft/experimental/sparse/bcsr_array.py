@@ -101,10 +101,6 @@ class BCSR(JAXSparse):
     _bufs = property(lambda self: (self.data, self.indices, self.indptr))
     _sparse_shape = property(lambda self: self.shape[self.n_batch : self.n_batch + 2])
 
-    def _marks(self) -> str:
-        counts = (("n_batch", self.n_batch), ("n_dense", self.n_dense))
-        return "".join(f", {name}={count}" for name, count in counts if count)
-
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
         return self._bufs, self._info
 

@@ -419,7 +419,7 @@ def split_into(x: Any, source: int, target: int, groups: int) -> Any:
 # ---- vmap --------------------------------------------------------------------------------------
 
 
-def merge(x: Any, dim: int, target: int) -> Any:
+def merge_dims(x: Any, dim: int, target: int) -> Any:
     """Merges dimension `dim` into the front of the element's dimension `target`."""
     shape = list(type_of(x).shape)
     size = shape.pop(dim)
@@ -430,7 +430,7 @@ def merge(x: Any, dim: int, target: int) -> Any:
 def merge_in_groups(x: Any, dim: int, target: int, groups: int) -> Any:
     """Merges dimension `dim` into the element's dimension `target`, within each group."""
     if groups == 1:
-        return merge(x, dim, target)
+        return merge_dims(x, dim, target)
     shape = list(type_of(x).shape)
     size = shape.pop(dim)
     whole = list(shape)
@@ -487,7 +487,7 @@ def conv_vmap(
             ("batch_group_count", 0) if batch_group_count > 1 else ("feature_group_count", 1)
         )
         groups[split] *= axis.size
-        lhs, rhs = merge(lhs, dim_l, lhs_spec[place]), merge(rhs, dim_r, rhs_spec[0])
+        lhs, rhs = merge_dims(lhs, dim_l, lhs_spec[place]), merge_dims(rhs, dim_r, rhs_spec[0])
         return unmerge(conv_p.bind(lhs, rhs, **groups, **params), out_spec[1], axis.size)
     if dim_l is not None:
         lhs = merge_in_groups(lhs, dim_l, lhs_spec[0], batch_group_count)
@@ -612,7 +612,7 @@ def complex_product(x: Any, y: Any, real: Any, emit: Callable[[Any, Any, Any], A
     )
 
 
-def _of_windows(eqn: Equation) -> Work:
+def _product_work(eqn: Equation) -> Work:
     lhs, rhs, out = eqn.inputs[0].type.shape, eqn.inputs[1].type.shape, eqn.outputs[0].type
     params, numbers = eqn.params, eqn.params["dimension_numbers"]
     pairs = prod(
@@ -637,5 +637,5 @@ primitive(
     lower=conv_lower,
     bilinear=True,
     never_called=True,
-    flops=_of_windows,
+    flops=_product_work,
 )

@@ -218,7 +218,7 @@ def reduce_window_sum_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
     return [reduce_window_sum_p.bind(ct, **params | steps | {"padding": tuple(pads)})]
 
 
-def _of_windows(eqn: Equation) -> Work:
+def _window_work(eqn: Equation) -> Work:
     operand, out, params = eqn.inputs[0].type, eqn.outputs[0].type, eqn.params
     length = prod(
         window_pairs(length, size, outputs, stride, low, dilation, spread)
@@ -240,7 +240,7 @@ declare_window(
     transpose=reduce_window_sum_transpose,
     rounds=True,
     linear=True,
-    flops=_of_windows,
+    flops=_window_work,
 )
 
 
@@ -296,7 +296,7 @@ declare_window(
     identity=lowest,
     combine=stablehlo.maximum,
     jvp=extremum_jvp(reduce_window_max_p, "GE"),
-    flops=_of_windows,
+    flops=_window_work,
 )
 reduce_window_min_p = Primitive("reduce_window_min")
 declare_window(
@@ -305,7 +305,7 @@ declare_window(
     identity=highest,
     combine=stablehlo.minimum,
     jvp=extremum_jvp(reduce_window_min_p, "LE"),
-    flops=_of_windows,
+    flops=_window_work,
 )
 
 
