@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fixes import NOT_REACHED
-from source_files import ROOT, parse, python_files
+from source_files import ROOT, module_name, parse, python_files
 from weft import tree
 from weft.errors import Fix, WeftError
 from wrong_arguments import runs, suggested_values, wrong_calls
@@ -83,7 +83,7 @@ def made_when_loaded():
             value = getattr(node, "value", None)
             if isinstance(value, ast.Call) and ast.unparse(value.func) == "Fix":
                 file = path.relative_to(ROOT)
-                module = importlib.import_module(".".join(file.with_suffix("").parts))
+                module = importlib.import_module(module_name(path))
                 fix = getattr(module, node.targets[0].id)
                 found[id(fix)] = (str(file), value.lineno)
     return found

@@ -98,7 +98,7 @@ def bit_generator_type(
         message = f"rng_bit_generator makes unsigned integers, not {dtypes.short_name(dtype)}"
         got, wanted = f"dtype={dtypes.short_name(dtype)}", "u8, u16, u32 or u64"
         fix = Fix("dtype", "pass dtype='uint32' and convert the bits")
-        raise DTypeError(message, operation="rng_bit_generator", got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     return [result_type((key,), key.shape, key.dtype), result_type((key,), shape, dtype)]
 
 

@@ -59,11 +59,11 @@ from weft.ops.elementwise.arithmetic import add, div, eq, mul
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full, iota
-from weft.ops.reductions.reduce import check_dtype, reduce_max, reduce_min
+from weft.ops.reductions.reduce import check_dtype, reduce_max, reduce_min, restore_axes
 from weft.ops.structural.extended_dtypes import view_lower
 from weft.ops.structural.joining import concatenate, split
 from weft.ops.structural.narrow import accumulator
-from weft.ops.structural.shape import broadcast_in_dim, reduce_sum, reshape
+from weft.ops.structural.shape import reduce_sum, reshape
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo, stablehlo_collectives
 
@@ -208,9 +208,7 @@ def _spread(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int],
     """Makes a reduction of a dimension repeat its result along that dimension."""
 
     def core(whole: Any, lead: int) -> Any:
-        shape = type_of(whole).shape
-        kept = tuple(d for d in range(len(shape)) if d != lead)
-        return broadcast_in_dim(reduce(whole, (lead,)), shape, kept)
+        return restore_axes(reduce(whole, (lead,)), type_of(whole).shape, (lead,))
 
     return core
 
@@ -316,7 +314,7 @@ def pbroadcast_type(x: ArrayType, *, axis_name: Names) -> ArrayType:
         got = f"{x} and axis_name={axis_name}"
         wanted = f"a value that does not vary along {sorted(map(str, known))}"
         fix = Fix("drop", drop, {"axes": tuple(sorted(known))})
-        raise AxisError(message, operation="pbroadcast", got=got, wanted=wanted, fix=fix)
+        raise AxisError(message, got=got, wanted=wanted, fix=fix)
     return x.update(varying=x.varying | set(axis_name))
 
 

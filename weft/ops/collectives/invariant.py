@@ -218,7 +218,7 @@ def pscatter_type(
             "exchange parts",
             {"axes": tuple(sorted(varying))},
         )
-        raise AxisError(message, operation="pscatter", got=got, wanted=wanted, fix=fix)
+        raise AxisError(message, got=got, wanted=wanted, fix=fix)
     shape = scattered_shape("pscatter", x, dimension, prod(axis_sizes), tiled)
     return x.update(shape=shape, varying=x.varying | set(axis_name))
 

@@ -253,7 +253,7 @@ def index_vector(values: Sequence[int]) -> Any:
 def index_vector_type(*, values: tuple[int, ...]) -> ArrayType:
     if not all(isinstance(value, int) for value in values):
         message, got = "index_vector lists Python integers", repr(values)[:200]
-        raise WeftTypeError(message, operation="index_vector", got=got, wanted="a tuple of ints")
+        raise WeftTypeError(message, got=got, wanted="a tuple of ints")
     return ArrayType((len(values),), np.int32)
 
 

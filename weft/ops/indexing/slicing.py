@@ -198,7 +198,6 @@ def pad_type(x: ArrayType, value: ArrayType, *, padding_config: Config) -> Array
     ):
         raise ShapeError(
             f"pad: the padding does not fit {x}",
-            operation="pad",
             got=f"{x}, a padding value of type {value}, padding_config {padding_config}",
             wanted="(low, high, interior >= 0) per dimension, a value without dimensions and of "
             "the operand's dtype, and lengths that stay positive",

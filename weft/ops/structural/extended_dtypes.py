@@ -114,7 +114,7 @@ def wrap_key_bits_type(bits: ArrayType, *, dtype: KeyDType) -> ArrayType:
     if bits.dtype != np.uint32 or bits.ndim < n or bits.shape[bits.ndim - n :] != dtype.key_shape:
         message = f"{bits} does not hold the bits of {dtype.name} keys"
         wanted = f"u32[..., {', '.join(map(str, dtype.key_shape))}]"
-        raise ShapeError(message, operation="wrap_key_bits", got=str(bits), wanted=wanted)
+        raise ShapeError(message, got=str(bits), wanted=wanted)
     return bits.update(shape=bits.shape[: bits.ndim - n], dtype=dtype, weak_type=False)
 
 

@@ -66,7 +66,7 @@ def add_tangents(x: Any, y: Any) -> Any:
 def add_tangents_type(x: ArrayType, y: ArrayType) -> ArrayType:
     if x.shape != y.shape or x.dtype != y.dtype:
         message, wanted = f"cannot add tangents of types {x} and {y}", "equal shapes and dtypes"
-        raise WeftTypeError(message, operation="add_tangents", got=f"{x} and {y}", wanted=wanted)
+        raise WeftTypeError(message, got=f"{x} and {y}", wanted=wanted)
     return result_type((x, y), x.shape, x.dtype, x.weak_type and y.weak_type)
 
 
