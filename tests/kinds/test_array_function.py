@@ -362,13 +362,13 @@ def test_wrong_values_are_refused_and_their_fixes_work(call):
     if isinstance(error, OverflowError):
         return
     assert error.operation and error.got is not None
-    said, position = f"{error.message} {error.got}", [*call.function.kinds].index(call.parameter)
+    said = f"{error.message} {error.got}"
     shown = [repr(call.value)[:40], str(call.value)[:40]]
     if isinstance(call.value, (int, float, complex, np.ndarray, np.generic)):
         shown += [str(weft.typeof(call.value)), str(weft.typeof(np.asarray(call.value)))]
     if isinstance(call.value, tuple):
         shown += map(str, call.value)
-    named = re.search(rf"\b{call.parameter}\b|argument {position}\b", said)
+    named = re.search(rf"\b{call.parameter}\b", said)
     assert named or any(text in said for text in shown)
     for values in suggested_values(error.fix, call.parameter, call.value) if error.fix else ():
         try:

@@ -121,7 +121,7 @@ def test_a_list_is_no_tuple_of_coordinates():
     f = RegularGridInterpolator(GRID, VALUES)
     pair = (np.array([0.5, 1.0]), np.array([1.0, 2.0]))
     close(f(pair), f(np.stack(pair, axis=-1)))
-    with pytest.raises(weft.errors.WeftTypeError, match=r"not a list \(xi\)"):
+    with pytest.raises(weft.errors.WeftTypeError, match=r"not a list \(argument xi\)"):
         f(list(pair))
 
 

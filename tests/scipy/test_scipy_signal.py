@@ -223,7 +223,7 @@ def test_in_shard_map():
         ("Hamming", "pass window='hamming'"),
         ("blackmann", "pass window='blackman'"),
         (("tukey", 0.5), "scipy.signal.get_window(('tukey', 0.5), 9)"),
-        (None, "(window)"),
+        (None, "argument window"),
     ],
 )
 def test_windows_that_are_not_there(window, said):

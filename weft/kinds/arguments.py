@@ -47,18 +47,18 @@ from weft.typing import ArrayLike
 
 
 def _operand(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     return user_value(value) if isinstance(value, np.generic) else value
 
 
 def _unrounded(value: Any, call: Arguments) -> Any:
     # A NumPy scalar keeps its digits until the dtype of the others is known (`promote_operands`).
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     return value
 
 
 def _stored(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     return number_for(call.operation, value, call.type.dtype)
 
 
@@ -101,7 +101,7 @@ def of_dtypes(accepts: Collection[Any], one: Any, means: str) -> Kind:
 
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
     if isinstance(value, (tuple, list)):
-        check_arrays(call.operation, *value)
+        check_arrays(call.operation, *value, argument=call.name)
         return (*value,)
     if hasattr(value, "ndim"):
         if not value.ndim:
@@ -196,7 +196,7 @@ def _precision(value: Any, call: Arguments) -> Any:
 
 
 def _mask(value: Any, call: Arguments) -> Any:
-    value = operand(call.operation, value)
+    value = operand(call.operation, value, call.name)
     of = type_of(value)
     if of.dtype != dtypes.bool_:
         message = f"{call.operation}: {call.name} is a mask"

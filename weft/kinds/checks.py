@@ -42,19 +42,18 @@ from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
 
 
-def check_arrays(operation: str, *values: Any, argument: str = "", first: int = 0) -> None:
+def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
     """Raises WeftTypeError naming the first argument that is neither an array nor a number.
 
-    argument: the name of a single value, whose position says little; first: the position of the
-    first value among the arguments.
+    argument: the name of the argument, or of the sequence that has the values.
     """
-    for position, value in enumerate(values, first):
+    for position, value in enumerate(values):
         if getattr(value, "type", None) is not None:
             continue
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
             dtype = getattr(value, "dtype", _FLOAT)
             if dtype.kind in "OSUMm":
-                which = argument or f"argument {position}"
+                which = _place_of(argument, position, len(values))
                 message = f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})"
                 wanted = "a numeric or boolean dtype"
                 raise refusal(WeftTypeError, message, operation, f"dtype {dtype}", wanted)
@@ -68,22 +67,31 @@ def check_arrays(operation: str, *values: Any, argument: str = "", first: int = 
             else:
                 continue
         fix = None
-        which = argument or f"argument {position}"
+        which = _place_of(argument, position, len(values))
         if isinstance(value, (list, tuple)):
-            name = argument if argument.isidentifier() else "x"
-            fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": position})
+            name = which.removeprefix("argument ") if argument.isidentifier() else "x"
+            changes = {"argument": argument or position}
+            fix = Fix("array", f"convert it: weft.numpy.array({name})", changes)
         message = f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})"
         got = f"{value!r:.80} of class {type(value).__name__} as {which}"
         wanted = "an array, a NumPy array or a number"
         raise refusal(WeftTypeError, message, operation, got, wanted, fix)
 
 
-def operand(operation: str, value: Any) -> Any:
+def _place_of(argument: str, position: int, count: int) -> str:
+    """How an error calls one of so many values."""
+    if not argument:
+        return f"argument {position}"
+    place = argument if count == 1 else f"{argument}[{position}]"
+    return f"argument {place}" if argument.isidentifier() else place
+
+
+def operand(operation: str, value: Any, argument: str = "") -> Any:
     """Returns an array or a number as it is, and a NumPy scalar in the default width.
 
     Raises WeftTypeError naming the operation for anything else.
     """
-    check_arrays(operation, value)
+    check_arrays(operation, value, argument=argument)
     return user_value(value) if isinstance(value, np.generic) else value
 
 

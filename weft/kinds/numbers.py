@@ -36,12 +36,12 @@ def canonical_type(value: Any) -> ArrayType:
     return of
 
 
-def as_operand(operation: str, value: Any) -> Any:
+def as_operand(operation: str, value: Any, argument: str = "") -> Any:
     """An argument as an operand of primitives: a 64-bit NumPy scalar takes the default width.
     Raises WeftTypeError naming the operation where it is no array and no number."""
     if getattr(value, "type", None) is not None:
         return value
-    check_arrays(operation, value)
+    check_arrays(operation, value, argument=argument)
     if isinstance(value, np.generic):
         dtype = dtypes.canonical(value.dtype)
         if dtype != value.dtype:

@@ -72,7 +72,7 @@ def _inexact(operation: str, values: list[Any]) -> Sequence[Any]:
 
 
 def _take_beside(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     return number_for(call.operation, value, inexact(call.type.dtype))
 
 

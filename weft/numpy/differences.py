@@ -48,7 +48,7 @@ __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", 
 
 
 def _with_dimensions(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     if not type_of(value).ndim:
         message = f"{call.operation} takes an array with dimensions"
         raise refusal(ShapeError, message, call.operation, str(type_of(value)), "(n,)")
@@ -70,7 +70,7 @@ def _signal(value: Any, call: Arguments) -> Any:
 
 
 def _beside(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     return number_for(call.operation, value, call.type.dtype)
 
 
@@ -79,7 +79,7 @@ def _jump(value: Any, call: Arguments) -> Any:
 
 
 def _step(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     return number_for(call.operation, value, inexact(call.type.dtype))
 
 

@@ -104,7 +104,7 @@ def _order(value: Any, call: Arguments) -> Any:
 
 
 def _shapes(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, *value)
+    check_arrays(call.operation, *value, argument=call.name)
     return tuple([type_of(x).shape for x in value])
 
 

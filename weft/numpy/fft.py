@@ -158,7 +158,7 @@ def _distance(value: Any, call: Arguments) -> Any:
     number = _is_number(value)
     if number and value != 0:
         return value
-    check_arrays(call.operation, value)
+    check_arrays(call.operation, value, argument=call.name)
     of = type_of(value)
     if of.shape or of.dtype in dtypes.COMPLEX or (number and value == 0):
         message = f"{call.operation}: d is a real number that is not 0"

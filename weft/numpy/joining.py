@@ -466,7 +466,8 @@ def _repetitions(value: Any, call: Arguments) -> tuple[int, ...]:
 
 def take_listed(value: Any, call: Arguments) -> Any:
     """An operand that may be a list of numbers."""
-    return operand(call.operation, np.asarray(value) if isinstance(value, (list, tuple)) else value)
+    listed = isinstance(value, (list, tuple))
+    return operand(call.operation, np.asarray(value) if listed else value, call.name)
 
 
 _COUNTS = "an integer of 0 or more, or one for each element"

@@ -62,7 +62,7 @@ def _fractions(scale: int) -> Kind:
     def take(value: Any, call: Arguments) -> Any:
         if not config.lenient():
             _check_fractions(value, scale, call)
-        check_arrays(call.operation, value, first=call.position)
+        check_arrays(call.operation, value, argument=call.name)
         if type_of(value).ndim > 1:
             message = f"{call.operation} takes q of at most one dimension"
             raise refusal(ShapeError, message, call.operation, str(type_of(value)))

@@ -49,7 +49,7 @@ __all__ = ["arange", "eye", "geomspace", "identity", "linspace", "logspace", "tr
 
 
 def _end(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     # Not rounded to the default width first, where a wider dtype is asked for.
     wide = call["dtype"] in WIDE and type(value) in _REAL
     return in_dtype(value, dtypes.float64, call.operation) if wide else value

@@ -261,7 +261,7 @@ def _value_dtype(call: Arguments) -> Any:
 
 
 def _heights(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     call["fp"] = value
     return number_for(call.operation, value, _value_dtype(call))
 

@@ -70,7 +70,7 @@ __all__ = [
 
 
 def _variables(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     dtype = call["dtype"]
     if dtype is not None:
         return number_for(call.operation, value, dtype)

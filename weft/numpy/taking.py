@@ -108,7 +108,7 @@ def index_in_mode(index: Any, size: int, mode: str | None, wrap: bool = True) ->
 
 
 def _positions(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, first=call.position)
+    check_arrays(call.operation, value, argument=call.name)
     of = type_of(value)
     if of.dtype not in dtypes.INTEGER:
         message = f"{call.operation} takes integers as positions"

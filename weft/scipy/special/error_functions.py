@@ -375,7 +375,7 @@ def faddeeva_jvp(primals: Any, tangents: Any) -> Any:
 
 
 def _numeric(value: Any, call: Arguments) -> Any:
-    value = as_operand(call.operation, value)
+    value = as_operand(call.operation, value, call.name)
     of = type_of(value)
     if of.dtype not in dtypes.NUMERIC and of.dtype not in dtypes.BOOLEAN:
         message = f"{call.operation} takes real or complex numbers as {call.name}"

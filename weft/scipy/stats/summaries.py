@@ -17,7 +17,7 @@ from weft.core.types import type_of
 from weft.errors.argument_errors import invalid_dtype, not_taken
 from weft.kinds.arguments import NEVER, Axis, Flag, Integer, choice
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import check_arrays, check_choice, computing_dtype, inexact
+from weft.kinds.checks import check_choice, computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.numpy.sorting import line
@@ -37,8 +37,7 @@ class ModeResult(NamedTuple):
 
 
 def _sample(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value)
-    value = as_operand(call.operation, value)
+    value = as_operand(call.operation, value, call.name)
     of = type_of(value)
     if of.dtype not in dtypes.ORDERED:
         message = f"{call.operation} takes real numbers as {call.name}"
