@@ -60,8 +60,8 @@ def _intern(value: _T) -> _T:
     with _lock:
         if type(value) is Settings:
             operations_vary = operations_vary or value.of_operations != _OF_USUAL_OPERATIONS
-        found: _T = _interned.setdefault((type(value), key), value)
-        return found
+        out: _T = _interned.setdefault((type(value), key), value)
+        return out
 
 
 # What is asked before a setting changes, by name: modules that a change comes too late for are

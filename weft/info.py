@@ -70,10 +70,10 @@ def _devices() -> dict[str, Any]:
     """The platform and the devices by kind, or the reason why there are none."""
     try:
         kinds = Counter(str(device.device_kind) for device in client.devices())
-        found: dict[str, Any] = {"platform": client.default_backend(), "kinds": dict(kinds)}
+        out: dict[str, Any] = {"platform": client.default_backend(), "kinds": dict(kinds)}
         if (processes := client.process_count()) > 1:
-            found["processes"] = processes
-        return found
+            out["processes"] = processes
+        return out
     except Exception as error:  # noqa: BLE001 (a broken jaxlib may fail in any way)
         first, _, _ = str(error).partition("\n")
         return {"problem": _short(f"{type(error).__name__}: {first}")}

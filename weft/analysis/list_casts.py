@@ -83,5 +83,5 @@ def _users(jaxpr: Jaxpr) -> dict[Any, str]:
                 users.setdefault(atom, inside.get(i, eqn.primitive.name))
         return users
 
-    found: dict[Any, str] = jaxpr.memoize("first users", find)
-    return found
+    out: dict[Any, str] = jaxpr.memoize("first users", find)
+    return out

@@ -109,24 +109,24 @@ def cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None = None, known: Any = None) -> Pro
 
 
 def _cost_of(jaxpr: Jaxpr, mesh: AnyMesh | None, known: Any) -> ProgramCost:
-    found = ProgramCost({}, [], [])
+    out = ProgramCost({}, [], [])
     sizes = _DeviceSizes()
     extra: list[float] = []
     operations: list[Equation] = []
     for eqn in jaxpr.eqns:
         inner = inner_programs(eqn)
-        extra.append(_add_inner(found, eqn, inner, mesh, known, sizes) if inner.parts else 0.0)
+        extra.append(_add_inner(out, eqn, inner, mesh, known, sizes) if inner.parts else 0.0)
         if not inner.parts:
             operations.append(eqn)
-            _add_operation(found, eqn, mesh)
+            _add_operation(out, eqn, mesh)
     roots = _roots(jaxpr)
     stored = _stored_values(jaxpr, roots)
     for place, count in _fused_bytes(operations, stored, roots):
-        found.at(place).fused_bytes += count
-    found.in_sizes = [sizes[x] for x in jaxpr.inputs]
-    found.out_sizes = [sizes[x] if type(x) is Var else 0.0 for x in jaxpr.outputs]
-    found.peak = _peak(jaxpr, stored, extra, sizes)
-    return found
+        out.at(place).fused_bytes += count
+    out.in_sizes = [sizes[x] for x in jaxpr.inputs]
+    out.out_sizes = [sizes[x] if type(x) is Var else 0.0 for x in jaxpr.outputs]
+    out.peak = _peak(jaxpr, stored, extra, sizes)
+    return out
 
 
 class _DeviceSizes(dict[Var, float]):

@@ -78,11 +78,11 @@ def concrete(value: Any) -> Any:
 
 def derivative_of(wanted: ArrayType, tangent: Any) -> Any:
     """A tangent or cotangent that the user sees: an array, as weakly typed as its value is."""
-    found = concrete(instantiate(tangent))
-    type = type_of(found)
+    out = concrete(instantiate(tangent))
+    type = type_of(out)
     if type.weak_type == wanted.weak_type or type.dtype == dtypes.float0:
-        return found
-    return convert_element_type(found, type.dtype, wanted.weak_type)
+        return out
+    return convert_element_type(out, type.dtype, wanted.weak_type)
 
 
 def flat_function(

@@ -200,15 +200,15 @@ class _Mapped:
             simulated = AbstractMesh((size,), (self.axis,))
             if is_simulated(simulated):
                 return simulated
-        found = self._meshes.get(size)
-        if found is None:
+        out = self._meshes.get(size)
+        if out is None:
             there: Sequence[Any] = self.devices or ()
             if self.devices is None:
                 there = sorted(client.devices(), key=lambda device: int(device.id))
             if not 0 < size <= len(there):
                 raise self._wrong_length(size, there, args, kwargs, dims)
-            found = self._meshes[size] = Mesh(np.array(there[:size], object), (self.axis,))
-        return found
+            out = self._meshes[size] = Mesh(np.array(there[:size], object), (self.axis,))
+        return out
 
     def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function that is compiled: `shard_map` over blocks of one slice each."""

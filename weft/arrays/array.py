@@ -190,15 +190,15 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         here = {device: n for n, device in enumerate(parts_of(self._place(), self.type).devices)}
         indices = sharding.devices_indices_map(self.shape)
         copies: dict[tuple[int, ...], int] = {}
-        found = []
+        out = []
         for (device, index), block in zip(
             indices.items(), sharding.block_coordinates(self.ndim).tolist(), strict=True
         ):
             replica = copies.get(tuple(block), 0)
             copies[tuple(block)] = replica + 1
             data = self.addressable_data(here[device]) if device in here else None
-            found.append(Shard(device, index, replica, data))
-        return found
+            out.append(Shard(device, index, replica, data))
+        return out
 
     def addressable_data(self, index: int) -> Array:
         """The part on this process's device number `index`, as an array on that device.

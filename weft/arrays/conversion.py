@@ -110,16 +110,16 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
         key = (*key, default_place())
     if config.guarding:  # Also where the array is there already: it depends on what ran before.
         guard("host_to_device", type, None)
-    found: Array | None = _scalars.get(key)
-    if found is None or found.is_deleted():
+    out: Array | None = _scalars.get(key)
+    if out is None or out.is_deleted():
         with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
-            found = put(np.asarray(value, type.dtype), type)
+            out = put(np.asarray(value, type.dtype), type)
         if value.__class__ is float or value.__class__ is complex:
-            mark_rounded(found)
+            mark_rounded(out)
         if value == value:  # NaN is no key
-            _scalars[key] = found
-            found._remembered = True
-    return found
+            _scalars[key] = out
+            out._remembered = True
+    return out
 
 
 def donatable(value: Any, type: ArrayType) -> Array:
@@ -145,12 +145,12 @@ def as_array(value: Any) -> Array:
     if type(value) not in _PLAIN or config.guarding:
         return array_of(value, type_of(value))
     key = (type(value), value if value else str(value), config.settings())
-    found: Array | None = _plain_numbers.get(key)
-    if found is None or client.backend().is_deleted(found._buffer):
-        found = scalar_array(value, type_of(value))
+    out: Array | None = _plain_numbers.get(key)
+    if out is None or client.backend().is_deleted(out._buffer):
+        out = scalar_array(value, type_of(value))
         if value == value:
-            _plain_numbers[key] = found
-    return found
+            _plain_numbers[key] = out
+    return out
 
 
 def own_array(value: Any) -> Array:

@@ -55,9 +55,9 @@ def cast_values(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]
         info = np.iinfo(dtype)
         whole = np.trunc(value.astype(np.float64))
         high, low = whole >= float(info.max) + (dtype.itemsize < 8), whole < float(info.min)
-        found = np.where(high | low | np.isnan(whole), 0, whole).astype(dtype)
-        found[high], found[low] = info.max, info.min
-        return found
+        out = np.where(high | low | np.isnan(whole), 0, whole).astype(dtype)
+        out[high], out[low] = info.max, info.min
+        return out
 
 
 def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:

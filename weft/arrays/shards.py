@@ -148,11 +148,11 @@ def gathered(buffer: Buffer, parts: Parts) -> Values:
         return backend.to_numpy(backend.replica(buffer))
     shards = backend.shards(buffer)
     fetch([shards[number] for number in parts.holders])
-    found = backend.host_memory(parts.stored.shape, parts.stored.dtype)
+    out = backend.host_memory(parts.stored.shape, parts.stored.dtype)
     for index, number in zip(parts.indices, parts.holders, strict=True):
-        found[index] = backend.to_numpy(shards[number])
-    found.flags.writeable = False
-    return found
+        out[index] = backend.to_numpy(shards[number])
+    out.flags.writeable = False
+    return out
 
 
 def fetch(shards: Sequence[Buffer]) -> None:
@@ -312,17 +312,17 @@ def _host_blocks(shards: Sequence[Buffer], steps: Sequence[Step], new: Parts) ->
     fetch([shards[holder] for holder in used])
     values = {holder: client.backend().to_numpy(shards[holder]) for holder in used}
     stored = stored_type(new.block_type)
-    found: dict[int, Values] = {}
+    out: dict[int, Values] = {}
     for number, (kind, rows) in wanted.items():
         if kind == CUT:
             ((_, holder, index),) = rows
-            found[number] = _block(values[holder], index)
+            out[number] = _block(values[holder], index)
             continue
         joined = client.backend().host_memory(stored.shape, stored.dtype)
         for to, holder, index in rows:
             joined[to] = _block(values[holder], index)
-        found[number] = joined
-    return found
+        out[number] = joined
+    return out
 
 
 def placement_text(layout: Any, place: Any) -> str:

@@ -83,7 +83,7 @@ def values_at(x: Any, indices: Sequence[Sequence[int]]) -> np.ndarray[Any, Any]:
     Raises WeftValueError if this process does not hold all values, DeletedArrayError for a deleted
     array, and GuardError if the settings refuse the copy.
     """
-    found = np.empty([len(picked) for picked in indices], x.type.dtype)
+    out = np.empty([len(picked) for picked in indices], x.type.dtype)
     picks = [np.asarray(picked, np.intp) for picked in indices]
     parts: Parts = parts_of(x._place(), x.type)
     for index, holder in zip(parts.indices, parts.holders, strict=True):
@@ -94,8 +94,8 @@ def values_at(x: Any, indices: Sequence[Sequence[int]]) -> np.ndarray[Any, Any]:
             here.append(where)
             inside.append(picked[where] - start)
         if all(where.size for where in here):
-            found[np.ix_(*here)] = _block_values(x.addressable_data(holder), inside)
-    return found
+            out[np.ix_(*here)] = _block_values(x.addressable_data(holder), inside)
+    return out
 
 
 def _block_values(block: Any, indices: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:

@@ -114,8 +114,8 @@ def reordered(
     """A single-device buffer of an array of this type in another order."""
     if old is new:
         return block
-    found: Buffer = _reordering(type, device, old, new).run([block])[0]
-    return found
+    out: Buffer = _reordering(type, device, old, new).run([block])[0]
+    return out
 
 
 def copied(block: Buffer, type: ArrayType, device: Any, layout: Layout | None) -> Buffer:
@@ -163,12 +163,12 @@ class Uncommitted:
     _known: ClassVar[dict[Any, Uncommitted]] = {}
 
     def __new__(cls, device: Any) -> Uncommitted:
-        found = cls._known.get(device)
-        if found is None:
-            found = object.__new__(cls)
-            found.device = device
-            found = cls._known.setdefault(device, found)
-        return found
+        out = cls._known.get(device)
+        if out is None:
+            out = object.__new__(cls)
+            out.device = device
+            out = cls._known.setdefault(device, out)
+        return out
 
     def __repr__(self) -> str:
         return str(self.device)

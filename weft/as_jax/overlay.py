@@ -44,7 +44,7 @@ class Overlay(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name in ("__all__", "__dir__"):
-            return [found for found in dir(self) if not found.startswith("_")]
+            return [out for out in dir(self) if not out.startswith("_")]
         # First, since a module of weft may have the name of one of JAX's: `weft.core` is another.
         if f"{self.__name__}.{name}" in MODULES:
             return importlib.import_module(f"{self.__name__}.{name}")
@@ -52,11 +52,11 @@ class Overlay(types.ModuleType):
         if not (name.startswith("__") and name.endswith("__")) or name.startswith("__version"):
             for source in self._sources:
                 try:
-                    found = _attribute(source, name)
+                    out = _attribute(source, name)
                 except AttributeError:
                     continue
-                setattr(self, name, found)
-                return found
+                setattr(self, name, out)
+                return out
         raise MissingJaxName(missing(self.__name__, name), name=name, obj=self)
 
     def __dir__(self) -> list[str]:

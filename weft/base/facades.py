@@ -49,14 +49,14 @@ def load_on_first_use(
 
     def get(name: str) -> Any:
         if name in whole:
-            found = importlib.import_module(whole[name])
+            out = importlib.import_module(whole[name])
         elif name in homes:
-            found = getattr(importlib.import_module(homes[name]), name)
+            out = getattr(importlib.import_module(homes[name]), name)
         else:
             # What to say is read when it is needed.
             raise importlib.import_module("weft.base.missing_names").missing(facade, name)
-        namespace[name] = found
-        return found
+        namespace[name] = out
+        return out
 
     return get, public_names(namespace)
 

@@ -152,8 +152,8 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
                 advice = "take one number (bound.max()), or map over the bounds with weft.vmap"
             fix = Fix("convert", advice, {"bound": which})
             raise WeftTypeError(message, got=got, wanted="i32[]", fix=fix)
-    found: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
-    return found
+    out: tuple[Any, bool] = dtypes.promote(*((t.dtype, t.weak_type) for t in types))
+    return out
 
 
 def _known(name: str, bound: Any, dtype: Any) -> Any:

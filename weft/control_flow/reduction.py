@@ -90,10 +90,10 @@ def traced_computation(computation: Computation, types: Sequence[ArrayType], tre
         known = _traced.setdefault(computation, {})
     except TypeError:  # a callable of a class without weak references: traced each time
         known = {}
-    found = known.get(key)
-    if found is None:
-        found = known[key] = shared(trace_computation(computation, scalars, treedef))
-    return found
+    out = known.get(key)
+    if out is None:
+        out = known[key] = shared(trace_computation(computation, scalars, treedef))
+    return out
 
 
 def trace_computation(
@@ -464,13 +464,13 @@ def reduce_window_type(*types: ArrayType, jaxpr: Jaxpr, **params: Any) -> list[A
 def window_elements(padded: Any, shape: tuple[int, ...], params: dict[str, Any]) -> list[Any]:
     """For each position in a window, in order, the elements of all windows there."""
     steps, spread = params["window_strides"], params["window_dilation"]
-    found = []
+    out = []
     for place in np.ndindex(*params["window_dimensions"]):
         starts = [i * apart for i, apart in zip(place, spread, strict=True)]
         rows = zip(starts, shape, steps, strict=True)
         limits = [start + (count - 1) * step + 1 if count else start for start, count, step in rows]
-        found.append(slice(padded, starts, limits, steps))
-    return found
+        out.append(slice(padded, starts, limits, steps))
+    return out
 
 
 def reduce_window_by_fold(

@@ -160,15 +160,15 @@ def as_operands(args: tuple[Any, ...]) -> tuple[Any, ...]:
 def _asked(value: Any) -> Any:
     name = type(value).__name__
     own = getattr(value, "__weft_array__", None)
-    found = own() if own is not None else value.__jax_array__()
-    if type(found) in array_values:
-        if found is value:
+    out = own() if own is not None else value.__jax_array__()
+    if type(out) in array_values:
+        if out is value:
             raise _wrong(name, "returned the value itself", value)
-        found = array_of_value(found)
+        out = array_of_value(out)
     try:
-        of = type_of(found)
+        of = type_of(out)
     except WeftTypeError:
-        raise _wrong(name, f"returned a value of class {type(found).__name__}", found) from None
+        raise _wrong(name, f"returned a value of class {type(out).__name__}", out) from None
     declared = getattr(type(value), "type", None)
     # Classes written for JAX may mean something else by `type`.
     if own is not None and declared is not None and declared is not ArrayValue.type:
@@ -181,7 +181,7 @@ def _asked(value: Any) -> Any:
                 wanted=str(stated),
                 fix=Fix("same_type", "let both have the same shape and dtype", {"class": name}),
             )
-    return found
+    return out
 
 
 def _wrong(name: str, what: str, value: Any) -> ArrayProtocolError:

@@ -95,9 +95,9 @@ class JaxprBuilder:
         closed = list(self._consts.values())
         inputs = [var for var, _, _ in closed] + self._inputs
         jaxpr = Jaxpr(inputs, self._eqns, results, len(closed), self.name)
-        found = ClosedJaxpr(jaxpr, [value for _, value, _ in closed])
-        check_jaxpr(found)
-        return found
+        out = ClosedJaxpr(jaxpr, [value for _, value, _ in closed])
+        check_jaxpr(out)
+        return out
 
     def _atom(self, operand: Any, where: str) -> Atom:
         if isinstance(operand, Literal):

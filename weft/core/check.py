@@ -41,15 +41,15 @@ def result_types(
     key = (in_types, tuple(params.items())) if params else in_types
     cache = primitive.type_cache
     try:
-        found = cache.get(key)
+        out = cache.get(key)
     except TypeError:  # a parameter that cannot be hashed, so no cache key
         return _ask_rule(primitive, in_types, params)
-    if found is None:
-        found = _ask_rule(primitive, in_types, params)
+    if out is None:
+        out = _ask_rule(primitive, in_types, params)
         if len(cache) >= _CACHE_LIMIT:
             cache.clear()
-        cache[key] = found
-    return found
+        cache[key] = out
+    return out
 
 
 def _ask_rule(primitive: Primitive, in_types: Sequence[ArrayType], params: dict[str, Any]) -> Any:

@@ -61,6 +61,6 @@ def inner_programs(eqn: Equation) -> InnerPrograms:
         return NO_PROGRAMS  # It holds no jaxprs.
     rule = rules.runs.get(eqn.primitive)
     if rule is not None:
-        found: InnerPrograms = rule(eqn)
-        return found
+        out: InnerPrograms = rule(eqn)
+        return out
     return InnerPrograms(tuple(map(InnerProgram, jaxprs_in(eqn.params)[:1])))

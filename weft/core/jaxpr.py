@@ -273,10 +273,10 @@ class Jaxpr(ShownInNotebooks):
 
     def memoize(self, key: Any, make: Callable[[], T]) -> T:
         """The result of `make`, cached under `key` for the life of this jaxpr."""
-        found: T | None = self.memo.get(key)
-        if found is None:
-            found = self.memo[key] = make()
-        return found
+        out: T | None = self.memo.get(key)
+        if out is None:
+            out = self.memo[key] = make()
+        return out
 
     def derived(self, key: Any, make: Callable[[], Any]) -> Any:
         """`memoize` for results of any type."""
@@ -390,14 +390,14 @@ def jaxprs_in(params: dict[str, Any]) -> list[Jaxpr]:
     >>> [inner.name for inner in jaxprs_in(program.eqns[0].params)]
     ['<lambda>']
     """
-    found: list[Jaxpr] = []
+    out: list[Jaxpr] = []
     for value in params.values():
         for item in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(item, Jaxpr):
-                found.append(item)
+                out.append(item)
             elif isinstance(item, ClosedJaxpr):
-                found.append(item.jaxpr)
-    return found
+                out.append(item.jaxpr)
+    return out
 
 
 def subjaxprs(jaxpr: Jaxpr | ClosedJaxpr) -> Iterator[Jaxpr]:

@@ -164,7 +164,7 @@ def described_type(value: Any) -> ArrayType:
     """The type of an array, of a number, or of a value with a `shape` and `dtype`. A mere
     description has the width that the dtype rule allows."""
     try:
-        found = type_of(user_value(value))
+        out = type_of(user_value(value))
     except WeftTypeError:
         if (
             isinstance(value, ShapeDtypeStruct)
@@ -173,12 +173,12 @@ def described_type(value: Any) -> ArrayType:
         ):
             raise
         weak = bool(getattr(value, "weak_type", False))
-        found = _checked_type(value.shape, value.dtype, weak)
+        out = _checked_type(value.shape, value.dtype, weak)
     else:
         if not isinstance(value, ShapeDtypeStruct):
-            return found
-    dtype = dtypes.allowed(found.dtype)
-    return found if dtype is found.dtype else found.update(dtype=dtype)
+            return out
+    dtype = dtypes.allowed(out.dtype)
+    return out if dtype is out.dtype else out.update(dtype=dtype)
 
 
 def _checked_type(shape: Any, dtype: Any, weak_type: bool) -> ArrayType:

@@ -157,7 +157,7 @@ def _is_marked(content: Any) -> bool:
 
 
 def _holds_closures(jaxpr: Jaxpr, content: Any, lines: bool) -> bool:
-    found: bool = jaxpr.memoize(
+    out: bool = jaxpr.memoize(
         _CLOSURES,
         lambda: (
             _is_marked(content)
@@ -169,7 +169,7 @@ def _holds_closures(jaxpr: Jaxpr, content: Any, lines: bool) -> bool:
             )
         ),
     )
-    return found
+    return out
 
 
 def _fields_alone(cls: Any, value: Any) -> list[str] | None:
@@ -235,11 +235,11 @@ class SharedJaxprs:
         """The first jaxpr of this content, with or without source lines."""
         content = content_of(jaxpr, lines)
         with self._lock:
-            found = self._first.setdefault(content, jaxpr)
-            dropped = [] if _holds_closures(found, content, lines) else self._hold(found)
+            out = self._first.setdefault(content, jaxpr)
+            dropped = [] if _holds_closures(out, content, lines) else self._hold(out)
         # Outside of the lock: it frees executables.
         dropped.clear()
-        return found
+        return out
 
     def _hold(self, jaxpr: Jaxpr) -> list[Jaxpr]:
         """Holds a jaxpr as the most recently used one; returns the dropped ones."""
@@ -287,12 +287,12 @@ def program_alone(jaxpr: Jaxpr, lines: bool = False) -> Jaxpr:
     """The first jaxpr that is the same to the compiler, which ignores rules and, unless `lines` are
     wanted or results are checked, source lines."""
     alone = _without_rules(jaxpr)
-    found = _first(alone, False)
+    out = _first(alone, False)
     if lines or config.settings().looks_at_results:
         with_lines = _first(alone, True)
         # Most often it has these lines: it was made by a function that is made again.
-        return found if _first(found, True) is with_lines else with_lines
-    return found
+        return out if _first(out, True) is with_lines else with_lines
+    return out
 
 
 def _first(jaxpr: Jaxpr, lines: bool) -> Jaxpr:
@@ -301,10 +301,10 @@ def _first(jaxpr: Jaxpr, lines: bool) -> Jaxpr:
         return known
     if known:
         return jaxpr
-    found = _table.first(jaxpr, lines)
+    out = _table.first(jaxpr, lines)
     # No reference to itself, which only the collector would free.
-    jaxpr.memo[_FIRST, lines] = True if found is jaxpr else found
-    return found
+    jaxpr.memo[_FIRST, lines] = True if out is jaxpr else out
+    return out
 
 
 def _without_rules(jaxpr: Jaxpr) -> Jaxpr:

@@ -281,7 +281,7 @@ class Tracer(Typed, ArrayOperators[Any]):
         self, what: str, fix: str, error: Callable[..., ConcretizationError]
     ) -> ConcretizationError:
         """The error for an operation of Python's that needs the value."""
-        found = error(
+        out = error(
             f"{what} needs the value of {self.describe()}, and only its type is known while "
             "tracing",
             operation=what,
@@ -289,8 +289,8 @@ class Tracer(Typed, ArrayOperators[Any]):
             wanted="a value that is known while the function is traced",
             fix=Fix("static_or_traced", fix, {"what": what}),
         )
-        found._tracer = self
-        return found
+        out._tracer = self
+        return out
 
     def __bool__(self) -> bool:
         return bool(

@@ -88,22 +88,22 @@ class ArrayType(Immutable):
         if not isinstance(dtype, np.dtype) and not hasattr(dtype, "short_name"):
             dtype = dtypes.parse(dtype)
         key = (shape, dtype, bool(weak_type), frozenset(varying), frozenset(unreduced))
-        found = _table.get(key)
-        if found is not None:
-            return found
+        out = _table.get(key)
+        if out is not None:
+            return out
         _check_shape(shape, dtype)
         with _lock:
-            found = _table.get(key)
-            if found is None:
-                found = object.__new__(cls)
-                found.shape = shape = tuple(int(size) for size in shape)
-                found.dtype, found.weak_type, found.varying, found.unreduced = key[1:]
-                found.ndim = len(shape)
-                found.size = prod(shape)
-                found._tangent = None
-                _table[key] = found
-                _recent.append(found)
-        return found
+            out = _table.get(key)
+            if out is None:
+                out = object.__new__(cls)
+                out.shape = shape = tuple(int(size) for size in shape)
+                out.dtype, out.weak_type, out.varying, out.unreduced = key[1:]
+                out.ndim = len(shape)
+                out.size = prod(shape)
+                out._tangent = None
+                _table[key] = out
+                _recent.append(out)
+        return out
 
     def update(self, **changes: Any) -> ArrayType:
         """The same type with some fields changed."""
@@ -122,12 +122,12 @@ class ArrayType(Immutable):
 
     def tangent(self) -> ArrayType:
         """The type of a tangent of a value of this type: float0 for integers and booleans."""
-        found = self._tangent
-        if found is None:
+        out = self._tangent
+        if out is None:
             tangent_dtype = dtypes.tangent_dtype(self.dtype)
-            found = self if tangent_dtype == self.dtype else self.update(dtype=tangent_dtype)
-            self._tangent = found
-        return found
+            out = self if tangent_dtype == self.dtype else self.update(dtype=tangent_dtype)
+            self._tangent = out
+        return out
 
     # Names under which interpreters written for JAX read types.
 
@@ -244,9 +244,9 @@ def type_of(value: Any) -> ArrayType:
     >>> type_of(np.ones((2, 3), "float32")), type_of(1.0)
     (f32[2,3], f32[]~)
     """
-    found = getattr(value, "type", None)
-    if type(found) is ArrayType:
-        return found
+    out = getattr(value, "type", None)
+    if type(out) is ArrayType:
+        return out
     function = types_by_class.get(type(value))
     if function is not None:
         return function(value)
@@ -319,13 +319,13 @@ _numpy_types: dict[Any, ArrayType] = {}
 
 def _type_of_numpy(value: Any) -> ArrayType:
     key = (value.shape, value.dtype, config.settings().enable_x64)
-    found = _numpy_types.get(key)
-    if found is None:
+    out = _numpy_types.get(key)
+    if out is None:
         _check_numpy_dtype(value.dtype)
         if len(_numpy_types) >= 4096:
             _numpy_types.clear()
-        found = _numpy_types[key] = ArrayType(value.shape, dtypes.canonical(value.dtype))
-    return found
+        out = _numpy_types[key] = ArrayType(value.shape, dtypes.canonical(value.dtype))
+    return out
 
 
 register_type_of(np.ndarray, _type_of_numpy)

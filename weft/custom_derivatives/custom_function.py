@@ -425,10 +425,10 @@ class Application:
 
     def arguments(self, nondiff: Sequence[Any], given: Sequence[Any]) -> list[Any]:
         """Merges the arguments without derivatives and the others by position."""
-        found = list(given)
+        out = list(given)
         for place, value in zip(self._places, nondiff, strict=True):
-            found.insert(place, value)
-        return found
+            out.insert(place, value)
+        return out
 
     def pair(self, found: Any, rule: str, second: str) -> Any:
         """`found`, the (result, `second`) of a rule. Raises WeftTypeError for no pair."""

@@ -275,9 +275,9 @@ def mapped_results(
     name: str,
 ) -> list[bool]:
     """Which results are mapped: by a mapped operand, or by their tangents in the rule."""
-    found = [dim is not None for dim in vmap_jaxpr(jaxpr, axis, dims)[1]]
-    if all(found) or not rule.own_tangents or _looking.get():
-        return found
+    out = [dim is not None for dim in vmap_jaxpr(jaxpr, axis, dims)[1]]
+    if all(out) or not rule.own_tangents or _looking.get():
+        return out
     n, own = len(dims), slice(sum(counts(captured)), None)
     types = [mapped_type(of, dim, axis) for of, dim in zip(jaxpr.in_types, dims, strict=True)]
     tangents = [of.tangent() for of in types[own]]
@@ -302,10 +302,10 @@ def mapped_results(
     try:
         trace_to_jaxpr(function, every_type, transformation="vmap", name=name)
     except Exception:  # noqa: BLE001 - it is raised again where a derivative is asked for
-        return [True] * len(found)
+        return [True] * len(out)
     finally:
         _looking.reset(token)
-    return [flag or dim is not None for flag, dim in zip(found, mapped, strict=True)]
+    return [flag or dim is not None for flag, dim in zip(out, mapped, strict=True)]
 
 
 def custom_lower(context: Any, *values: Any, jaxpr: Jaxpr, name: str, **others: Any) -> list[Any]:

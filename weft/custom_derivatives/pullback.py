@@ -162,8 +162,8 @@ def forward_program(
 ) -> Jaxpr:
     """The jaxpr from residuals and tangents to tangents; cached on the pullback."""
     key = (tuple(types), active, out_types, config.settings())
-    found = pullback.programs.get(key)
-    if found is None:
+    out = pullback.programs.get(key)
+    if out is None:
         n = len(types) - sum(active)
 
         def function(*values: Any) -> list[Any]:
@@ -171,9 +171,9 @@ def forward_program(
             return [instantiate(x) for x in outs]
 
         with with_environment(pullback.axes):
-            found = rebuild(function, types, pullback.function, "custom_vjp")
-        pullback.programs[key] = found
-    return found
+            out = rebuild(function, types, pullback.function, "custom_vjp")
+        pullback.programs[key] = out
+    return out
 
 
 custom_vjp_tangents_p = Primitive("custom_vjp_tangents", multiple_results=True, memoise=False)

@@ -158,8 +158,8 @@ class DefinedPrimitive(Primitive):
         """The body's jaxpr for operands of these types, traced once."""
         own = tuple(map(unvarying, types))
         key = (config.settings(), own, parameters_key(params))
-        found = self._programs.get(key)
-        if found is None:
+        out = self._programs.get(key)
+        if out is None:
             recorded = _recorded_now.get()
             if (self, key) in recorded:
                 raise applies_itself(self.name, own, params)
@@ -167,7 +167,7 @@ class DefinedPrimitive(Primitive):
             try:
                 # The body sees no axis names from where it is first applied.
                 with with_environment(()), sources.user_frames(), sources.new_program():
-                    found = self.record(own, params)
+                    out = self.record(own, params)
             except Exception as error:
                 self.explain(error, own, params)
                 raise
@@ -175,8 +175,8 @@ class DefinedPrimitive(Primitive):
                 _recorded_now.reset(token)
             if len(self._programs) >= _LIMIT:
                 self._programs.clear()
-            self._programs[key] = found
-        return found
+            self._programs[key] = out
+        return out
 
     def explain(self, error: Exception, types: Sequence[ArrayType], params: dict[str, Any]) -> None:
         """Adds to an error in the body, which has the line there, the body's primitive and its

@@ -169,12 +169,12 @@ def _type_rule(primitive: DefinedPrimitive, rule: Rule) -> Rule:
         if primitive.elementwise:
             shape = common_shape(primitive.name, own, BROADCAST)
             own = [t.update(shape=shape) for t in own]
-        found = rule(*own, **params)
+        out = rule(*own, **params)
         axes = join_varying(types)
-        outs = found if isinstance(found, (tuple, list)) else [found]
+        outs = out if isinstance(out, (tuple, list)) else [out]
         if not axes or not all(isinstance(t, ArrayType) for t in outs):
-            return found
-        return packed(primitive, [t.update(varying=axes) for t in listed(primitive, found)])
+            return out
+        return packed(primitive, [t.update(varying=axes) for t in listed(primitive, out)])
 
     return type_rule
 
@@ -213,14 +213,14 @@ def _transposition(primitive: DefinedPrimitive, rule: Rule) -> Rule:
 
     @functools.wraps(rule)
     def transpose(cotangents: Any, /, *operands: Any, **params: Any) -> Any:
-        found = rule(cotangents, *operands, **params)
-        if not isinstance(found, (tuple, list)) or len(found) != len(operands):
-            return found
+        out = rule(cotangents, *operands, **params)
+        if not isinstance(out, (tuple, list)) or len(out) != len(operands):
+            return out
         return [
             ct
             if ct is None or type(ct) is Zero or getattr(x, "shape", None)
             else unbroadcast(ct, x.type if hasattr(x, "type") else type_of(x))
-            for ct, x in zip(found, operands, strict=True)
+            for ct, x in zip(out, operands, strict=True)
         ]
 
     return transpose

@@ -96,8 +96,8 @@ def _derive(
     none."""
     rule = given_rule(primitive, other)
     if rule is not None:
-        found: tuple[Any, Any] = rule(primals, tangents, **params)
-        return found
+        out: tuple[Any, Any] = rule(primals, tangents, **params)
+        return out
     nonzero = tuple(type(t) is not Zero for t in tangents)
     if _is_linear_in(primitive, nonzero):
         return _linear_jvp(primitive, primals, tangents, params)

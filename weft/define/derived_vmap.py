@@ -129,8 +129,8 @@ def mapped_primitive(inner: DefinedPrimitive) -> MappedPrimitive:
         derive_program_rules(made, lambda table, rule: table.setdefault(made, rule))
         derive_vmap(made)
         inner.mapped = made
-    found: MappedPrimitive = inner.mapped
-    return found
+    out: MappedPrimitive = inner.mapped
+    return out
 
 
 def _mapped_type(

@@ -191,10 +191,10 @@ class take_current_trace:
     __slots__ = ("_using",)
 
     def __enter__(self) -> Trace:
-        found = current_trace()
+        out = current_trace()
         self._using = using_trace(bottom_trace())
         self._using.__enter__()
-        return found
+        return out
 
     def __exit__(self, *_: object) -> None:
         self._using.__exit__()

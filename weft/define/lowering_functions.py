@@ -311,10 +311,10 @@ def flatten_ir_values(xs: Any) -> list[Any]:
         return [xs]
     if isinstance(xs, stablehlo.ir.OpView):
         return list(xs.results)
-    found: list[Any] = []
+    out: list[Any] = []
     for x in xs:
-        found += flatten_ir_values(x) if isinstance(x, (tuple, list)) else [x]
-    return found
+        out += flatten_ir_values(x) if isinstance(x, (tuple, list)) else [x]
+    return out
 
 
 def flatten_ir_types(xs: Iterable[Any]) -> list[Any]:

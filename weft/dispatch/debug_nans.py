@@ -268,13 +268,13 @@ class Search:
 
     def at_fault(self, jaxpr: Jaxpr, inputs: Sequence[Any]) -> set[Var]:
         """The variables of a jaxpr whose values hold a NaN or an infinity that is searched for."""
-        found = {v for v, x in zip(jaxpr.inputs, inputs, strict=True) if self.watch.finds(x)}
+        out = {v for v, x in zip(jaxpr.inputs, inputs, strict=True) if self.watch.finds(x)}
 
         def visit(eqn: Equation, values: Sequence[Any], outs: Sequence[Any]) -> None:
-            found.update(v for v, x in zip(eqn.outputs, outs, strict=True) if self.watch.finds(x))
+            out.update(v for v, x in zip(eqn.outputs, outs, strict=True) if self.watch.finds(x))
 
         step_through(jaxpr, inputs, jaxpr.eqns, visit)
-        return found
+        return out
 
     def operands(self, jaxpr: Jaxpr, inputs: Sequence[Any], place: int) -> list[Any]:
         """The operands of the equation at an index, computed again: the values of a whole jaxpr

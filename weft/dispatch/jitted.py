@@ -398,9 +398,9 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         return key, self._traces.get(key)
 
     def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedBody:
-        key, found = self._known(static, in_types, in_tree)
-        if found is not None:
-            return found
+        key, out = self._known(static, in_types, in_tree)
+        if out is not None:
+            return out
         with self._miss(static, in_tree, in_types, in_types) as miss:
             return self._retrace(key, static, in_types, in_tree, miss)
 

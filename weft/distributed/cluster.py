@@ -145,8 +145,8 @@ def find(environment: Environment, kind: str | None = None) -> Membership | None
         wanted = f"one of {', '.join(map(repr, KINDS))}"
         raise WeftValueError(message, operation=OPERATION, got=kind, wanted=wanted, fix=fix)
     for name, read in KINDS.items():
-        if kind in (None, name) and (found := read(environment)) is not None:
-            return found
+        if kind in (None, name) and (out := read(environment)) is not None:
+            return out
     return None
 
 

@@ -244,13 +244,13 @@ def requested(dtype_like: Any) -> DType:
     With the setting `dtype_rule="jax"` and without `enable_x64` a 64-bit dtype is cut to 32 bits.
     That is said in a warning, unless the dtype is one of Python's numbers.
     """
-    found = parse(dtype_like)
-    cut = allowed(found)
-    if cut is found:
-        return found
+    out = parse(dtype_like)
+    cut = allowed(out)
+    if cut is out:
+        return out
     called = source.called()
     # Programs filter this warning by its first words, which are those of JAX.
-    text = f"Explicitly requested dtype {found.name}{f' requested in {called}' if called else ''}"
+    text = f"Explicitly requested dtype {out.name}{f' requested in {called}' if called else ''}"
     source.warn(
         f"{text} is not available, and will be truncated to dtype {cut.name}: 64-bit numbers are "
         "there with the setting enable_x64"
@@ -277,12 +277,12 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
     >>> canonicalize_dtype("float64"), canonicalize_dtype(int)
     (dtype('float32'), dtype('int32'))
     """
-    found = default_float() if dtype is None else canonical(parse(dtype))
-    if is_extended(found) and not allow_extended_dtype:
-        message = f"{short_name(found)} is the dtype of random keys"
+    out = default_float() if dtype is None else canonical(parse(dtype))
+    if is_extended(out) and not allow_extended_dtype:
+        message = f"{short_name(out)} is the dtype of random keys"
         fix = Fix("argument", "pass allow_extended_dtype=True", {"allow_extended_dtype": True})
-        raise DTypeError(message, operation="canonicalize_dtype", got=str(found), fix=fix)
-    return found
+        raise DTypeError(message, operation="canonicalize_dtype", got=str(out), fix=fix)
+    return out
 
 
 def keeps_low_bits(*values: int) -> bool:
@@ -387,16 +387,16 @@ for _dtype in NARROW_FLOATING:
 
 def _closure(above: dict[_Point, tuple[_Point, ...]]) -> dict[_Point, frozenset[_Point]]:
     """For each point the set of all the points at or above it."""
-    found: dict[_Point, frozenset[_Point]] = {}
+    out: dict[_Point, frozenset[_Point]] = {}
 
     def visit(point: _Point) -> frozenset[_Point]:
-        if point not in found:
-            found[point] = frozenset({point}).union(*(visit(up) for up in above[point]))
-        return found[point]
+        if point not in out:
+            out[point] = frozenset({point}).union(*(visit(up) for up in above[point]))
+        return out[point]
 
     for point in above:
         visit(point)
-    return found
+    return out
 
 
 _UPPER = _closure(_ABOVE)

@@ -69,9 +69,9 @@ class PortableProgram:
 
     def artifact(self, platform: str) -> bytes:
         """The artifact for a platform. Raises WeftValueError for a platform that has none."""
-        found = self.artifacts.get(platform)
-        if found is not None:
-            return found
+        out = self.artifacts.get(platform)
+        if out is not None:
+            return out
         if self.any_platform:
             return next(iter(self.artifacts.values()))
         wanted = ", ".join(map(repr, self.platforms))

@@ -85,9 +85,9 @@ class _ShapeReader:
                 raise self.error("no dimension is as long")
             return int(token)
         if token == "(":
-            found = self.dimension()
+            out = self.dimension()
             self.need(")")
-            return found
+            return out
         if token in OPERATIONS and self.take("("):
             left = self.dimension()
             self.need(",")

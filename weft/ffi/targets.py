@@ -316,15 +316,15 @@ def _pointer(operation: str, what: str, given: Any) -> int:
 def _address(operation: str, what: str, given: Any, code: bool = False) -> int:
     """The address of a function given in any of the forms for one; with `code`, of memory that can
     be run: XLA calls a handler while it is registered."""
-    found: int | None = None
+    out: int | None = None
     if isinstance(given, int) and not isinstance(given, bool):
-        found = given
+        out = given
     elif isinstance(given, (_FUNCTION, ctypes.c_void_p)):
-        found = ctypes.cast(given, ctypes.c_void_p).value
+        out = ctypes.cast(given, ctypes.c_void_p).value
     elif type(given).__name__ == "PyCapsule":
-        found = ffi_registry.address(given)
-    if found and (not code or _is_mapped(found, "x")):
-        return found
+        out = ffi_registry.address(given)
+    if out and (not code or _is_mapped(out, "x")):
+        return out
     message = f"{operation}: {what} is no compiled function"
     got = f"{given!r:.100} of class {type(given).__name__}"
     wanted = "a function of a library loaded with ctypes.CDLL, or a PyCapsule with its address"

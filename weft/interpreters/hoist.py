@@ -240,10 +240,10 @@ def pvary_jaxpr(
             return jaxpr
 
         def function(*values: Any) -> list[Any]:
-            found = eval_jaxpr(jaxpr, (), *values)
+            out = eval_jaxpr(jaxpr, (), *values)
             if outs is None:
-                return found
-            return [vary(x, axes) for x, axes in zip(found, outs, strict=True)]
+                return out
+            return [vary(x, axes) for x, axes in zip(out, outs, strict=True)]
 
         return rebuild(function, in_types, jaxpr.name, "widen")
 

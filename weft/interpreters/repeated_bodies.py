@@ -103,7 +103,7 @@ def _inside(jaxpr: Jaxpr) -> Jaxpr:
 def tokens_of(eqns: Sequence[Equation]) -> list[int]:
     """A number per equation, equal for equal ones but for variables; negative: not shared."""
     numbers: dict[Any, int] = {}
-    found = []
+    out = []
     for i, eqn in enumerate(eqns):
         token = -1 - i
         if not eqn.effects:
@@ -122,8 +122,8 @@ def tokens_of(eqns: Sequence[Equation]) -> list[int]:
                 token = numbers.setdefault(key, len(numbers))
             except TypeError:  # A parameter without a hash.
                 pass
-        found.append(token)
-    return found
+        out.append(token)
+    return out
 
 
 def metadata_of(eqn: Equation) -> Any:
@@ -206,15 +206,15 @@ Group = list[RepeatedBody]
 
 def last_reads_of(jaxpr: Jaxpr) -> dict[Var, int]:
     """The number of the last equation that reads each variable; results are read at the end."""
-    found: dict[Var, int] = {}
+    out: dict[Var, int] = {}
     for i, eqn in enumerate(jaxpr.eqns):
         for atom in eqn.inputs:
             if type(atom) is Var:
-                found[atom] = i
+                out[atom] = i
     for atom in jaxpr.outputs:
         if type(atom) is Var:
-            found[atom] = len(jaxpr.eqns)
-    return found
+            out[atom] = len(jaxpr.eqns)
+    return out
 
 
 def groups_of(eqns: Sequence[Equation], run: Run, last_reads: dict[Var, int]) -> list[Group]:
@@ -334,16 +334,16 @@ class BodyCalls:
     def read_outside(self) -> set[Var]:
         """The variables read outside of the body that writes them and its partner."""
         inside: set[int] = set()
-        found: set[Var] = {atom for atom in self.jaxpr.outputs if type(atom) is Var}
+        out: set[Var] = {atom for atom in self.jaxpr.outputs if type(atom) is Var}
         for g, group in enumerate(self.groups):
             operands = set(self.pairs[g].operands) if g in self.pairs else set()
             for body in group:
                 inside.update(range(body.start, body.stop))
-                found.update(var for i, var in enumerate(body.reads) if i not in operands)
+                out.update(var for i, var in enumerate(body.reads) if i not in operands)
         for i, eqn in enumerate(self.jaxpr.eqns):
             if i not in inside:
-                found.update(atom for atom in eqn.inputs if type(atom) is Var)
-        return found
+                out.update(atom for atom in eqn.inputs if type(atom) is Var)
+        return out
 
     def given(self, group: Group) -> list[int]:
         """Which results of a group's bodies are read elsewhere."""

@@ -258,14 +258,14 @@ class _Network:
             heads = {node: list(self.room[node]) for node in levels}
             while self._push(levels, heads):
                 pass
-        found, pending = {_SINK}, [_SINK]
+        out, pending = {_SINK}, [_SINK]
         while pending:
             node = pending.pop()
             for before in self.room[node]:
-                if before not in found and self.room[before][node]:
-                    found.add(before)
+                if before not in out and self.room[before][node]:
+                    out.add(before)
                     pending.append(before)
-        return found
+        return out
 
     def _levels(self) -> dict[int, int] | None:
         """The distance of each node from the source, up to the sink; None if it is cut off."""

@@ -82,19 +82,19 @@ def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
     widened = [(eqn, atom) for eqn in jaxpr.eqns for atom in _widened(eqn)]
     if not widened:
         return _NONE
-    found = RoundedInputs({}, [])
+    out = RoundedInputs({}, [])
     makers = {var: number for number, eqn in enumerate(jaxpr.eqns) for var in eqn.outputs}
     places = {var: i for i, var in enumerate(jaxpr.inputs)}
     for eqn, atom in widened:
         variables = _before(atom, makers, jaxpr.eqns)
         for i in sorted(places[var] for var in variables if var in places):
             if jaxpr.inputs[i].type.dtype in HALVED:
-                found.inputs.setdefault(i, eqn.source)
+                out.inputs.setdefault(i, eqn.source)
         if variables.isdisjoint(places):
             eqns = [jaxpr.eqns[i] for i in sorted({makers[var] for var in variables})]
             if all(map(_computes_numbers, eqns)):
-                found.numbers.append((Jaxpr([], eqns, [atom]), eqn.source))
-    return found
+                out.numbers.append((Jaxpr([], eqns, [atom]), eqn.source))
+    return out
 
 
 def _widened(eqn: Equation) -> Iterator[Var]:

@@ -243,16 +243,16 @@ class StagingTrace(Trace):
         written: bool = False,
     ) -> list[Atom]:
         """The operands cast to vary along these mesh axes; see `cast`."""
-        found: list[Atom] = []
+        out: list[Atom] = []
         for atom, axes in zip(inputs, wanted, strict=True):
             missing = axes - atom.type.varying
             if not missing:
-                found.append(atom)
+                out.append(atom)
             elif isinstance(atom, Literal):
-                found.append(Literal(atom.value, atom.type.update(varying=axes)))
+                out.append(Literal(atom.value, atom.type.update(varying=axes)))
             else:
-                found.append(self.cast(primitive, atom, missing, inputs, written))
-        return found
+                out.append(self.cast(primitive, atom, missing, inputs, written))
+        return out
 
     def cast(
         self,

@@ -183,11 +183,11 @@ def _flag(value: Any, call: Arguments) -> bool:
 
 
 def take_dtype(value: Any, call: Arguments) -> Any:
-    found = dtypes.requested(value)
-    if found not in dtypes.ANY:
+    out = dtypes.requested(value)
+    if out not in dtypes.ANY:
         message = f"{call.operation} does not compute in this dtype"
-        raise DTypeError(message, operation=call.operation, got=str(found))
-    return found
+        raise DTypeError(message, operation=call.operation, got=str(out))
+    return out
 
 
 def _precision(value: Any, call: Arguments) -> Any:

@@ -155,18 +155,18 @@ def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
     """The axes that `axis` names: an integer, a sequence or array of them, or None for all."""
     plain = axis is None or type(axis) is int
     if plain or (type(axis) is tuple and all(type(a) is int for a in axis)):
-        found = _axes.get((axis, ndim))
-        if found is not None:
-            return found
+        out = _axes.get((axis, ndim))
+        if out is not None:
+            return out
         plain = True
     if axis is None:
-        found = tuple(range(ndim))
+        out = tuple(range(ndim))
     else:
         several = [axis_of(a, ndim, operation) for a in one_or_several(axis)]
-        found = canonical_axes(several, ndim, operation)
+        out = canonical_axes(several, ndim, operation)
     if plain:
-        _axes[axis, ndim] = found
-    return found
+        _axes[axis, ndim] = out
+    return out
 
 
 def length_of(value: Any, operation: str, argument: str) -> int:

@@ -178,8 +178,8 @@ class CompiledFunction:
     def prepared(self, arrays: Sequence[Array], static: dict[str, Any]) -> Run:
         """The cached `Run` of the executable for operands of these signatures."""
         parts = self.key(static)
-        found = self.calls.find(parts, arrays)
-        if found is None:
+        out = self.calls.find(parts, arrays)
+        if out is None:
             body = self.body([x.type for x in arrays], static)
             select = self.selection(body)
             if select is not None:
@@ -187,8 +187,8 @@ class CompiledFunction:
             run = running(self.program(arrays, static), body.form)
             if rounded_inputs(body.jaxpr).inputs:
                 run = _watched(run, self.name.strip("_"), body.jaxpr)
-            found = self.calls.remember(parts, arrays, run)
-        return found
+            out = self.calls.remember(parts, arrays, run)
+        return out
 
     def first_time(self, arrays: Sequence[Any], static: dict[str, Any]) -> Any:
         """Evaluates a call on a miss, or with operands that are not arrays yet."""

@@ -555,9 +555,9 @@ def _sharding_of(
         shape = assignment.shape[: type.ndim] + assignment.shape[-1:]
         assignment = assignment.reshape(shape)
     for mesh in meshes:
-        found = named_sharding(mesh, assignment, devices, type.ndim)
-        if isinstance(found, NamedSharding):
-            return found
+        out = named_sharding(mesh, assignment, devices, type.ndim)
+        if isinstance(out, NamedSharding):
+            return out
     return TiledSharding(devices, assignment)
 
 

@@ -77,10 +77,10 @@ def result_sources(jaxpr: Jaxpr) -> Layouts:
                     return inputs[atom]
                 eqn, i = made[atom]
                 rule = rules.layout.get(eqn.primitive)
-                found = None if rule is None else rule(eqn.params)[i]
-                if type(found) is not int:
-                    return found
-                atom = eqn.inputs[found]
+                out = None if rule is None else rule(eqn.params)[i]
+                if type(out) is not int:
+                    return out
+                atom = eqn.inputs[out]
             return None
 
         return tuple(map(source, jaxpr.outputs))

@@ -68,14 +68,14 @@ def _begin(name: str, seconds: float) -> _Running | None:
     with _lock:
         if thread in _running:
             return None
-        found = _running[thread] = _Running(name, seconds)
+        out = _running[thread] = _Running(name, seconds)
         # After a fork the thread is not alive in the child.
         if _watcher is None or not _watcher.is_alive():
             _watcher = threading.Thread(
                 target=_watch, args=(seconds,), name="weft compiling", daemon=True
             )
             _watcher.start()
-    return found
+    return out
 
 
 def _watch(seconds: float) -> None:

@@ -95,16 +95,16 @@ def array(
         raise invalid_value(message, "array", "order", order, "'K', 'A' or 'C'", fix=fix)
     check_flag(copy, "array", "copy", none=True)
     wanted = None if dtype is None else dtypes.requested(dtype)
-    found = _make(object, wanted)
-    if copy and found is object:
-        found = _copied(found)
-    ndim = type_of(found).ndim
+    out = _make(object, wanted)
+    if copy and out is object:
+        out = _copied(out)
+    ndim = type_of(out).ndim
     if ndim < ndmin:
-        found = reshape(found, (1,) * (ndmin - ndim) + type_of(found).shape)
-    found = _placed(found, device, out_sharding)
+        out = reshape(out, (1,) * (ndmin - ndim) + type_of(out).shape)
+    out = _placed(out, device, out_sharding)
     if copy is not None and not copy:
-        _check_same(found, object)
-    return found
+        _check_same(out, object)
+    return out
 
 
 def _check_same(found: Any, given: Any) -> None:
@@ -488,13 +488,13 @@ def _constant(shape: tuple[int, ...], value: Any, dtype: Any, weak_type: bool = 
 def _float_or(dtype: Any, operation: str) -> Any:
     if dtype is None:
         return dtypes.default_float()
-    found = dtypes.requested(dtype)
-    if dtypes.is_extended(found):
+    out = dtypes.requested(dtype)
+    if dtypes.is_extended(out):
         message = f"{operation} makes no random keys"
-        got = dtypes.short_name(found)
+        got = dtypes.short_name(out)
         fix = Fix("random_key", "make keys with weft.random.key and weft.random.split", {})
         raise refusal(DTypeError, message, operation, got, "a dtype of numbers or booleans", fix)
-    return found
+    return out
 
 
 def _placed(found: Any, device: Any, out_sharding: Any = None) -> Any:

@@ -53,11 +53,11 @@ _starts = BoundedCache(10_000)
 
 def start_array(value: int) -> Array:
     """A cached array of a window's start, since loops use the same starts again."""
-    found: Array | None = _starts.get(value)
-    if found is None:
+    out: Array | None = _starts.get(value)
+    if out is None:
         dtype = np.dtype(np.int32 if value < 2**31 else np.int64)
-        found = _starts[value] = put(np.asarray(value, dtype), ArrayType((), dtype))
-    return found
+        out = _starts[value] = put(np.asarray(value, dtype), ArrayType((), dtype))
+    return out
 
 
 def _static_call(x: Array, plan: IndexPlan) -> tuple[Run, list[Any]]:

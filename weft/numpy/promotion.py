@@ -291,9 +291,9 @@ def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
 
 def _key(value: Any) -> Any:
     """The key of a plan: an array's type, or a number's class."""
-    found = getattr(value, "type", None)
-    if type(found) is ArrayType:
-        return found
+    out = getattr(value, "type", None)
+    if type(out) is ArrayType:
+        return out
     if isinstance(value, np.ndarray):
         return np.ndarray, value.dtype, value.shape
     return value.__class__
@@ -321,16 +321,16 @@ class _Plans(dict[Any, Apply]):
             check_unmasked(value, operation.name)
         keys = tuple(map(_key, values))
         key = keys[0] if len(keys) == 1 else keys
-        found = self.get(key)
-        if found is None:
+        out = self.get(key)
+        if out is None:
             check_arrays(operation.name, *values)
             if self._stand_for_arrays(values):
-                found = self._as_arrays
+                out = self._as_arrays
             else:
                 stable = operation.stable(values)
-                found = operation.plan(values) if stable else _by_settings(operation)
-            self[key] = found
-        return found
+                out = operation.plan(values) if stable else _by_settings(operation)
+            self[key] = out
+        return out
 
     def _stand_for_arrays(self, values: Sequence[Any]) -> bool:
         """Whether an operand's class does not tell its type, as its objects stand for arrays."""

@@ -80,10 +80,10 @@ FillValue = Annotated[Any, Kind(_fill, "a number, with size=", (1,))]
 
 def _differ(above: Any, below: Any, equal_nan: bool) -> Any:
     """Whether neighbours differ; `equal_nan`: all NaN are one value."""
-    found = above != below
+    out = above != below
     if equal_nan and above.dtype in dtypes.INEXACT:
-        found = found & ~(is_nan(above) & is_nan(below))
-    return found
+        out = out & ~(is_nan(above) & is_nan(below))
+    return out
 
 
 @private_function
@@ -516,16 +516,16 @@ def intersect1d(
         (x.reshape(-1), None) if assume_unique else unique(x, return_index=True) for x in (ar1, ar2)
     ]
     values, order, mask = _shared(a, b, both=True)
-    found = compress(mask, values)
+    out = compress(mask, values)
     if not return_indices:
-        return found
+        return out
     places = np.nonzero(np.asarray(mask))[0]
     where = np.asarray(order)
     one, two = where[places], where[places + 1] - a.size
     if a_index is not None:
         one, two = np.asarray(a_index)[one], np.asarray(b_index)[two]
     dtype = dtypes.default_int()
-    return found, as_array(one.astype(dtype)), as_array(two.astype(dtype))
+    return out, as_array(one.astype(dtype)), as_array(two.astype(dtype))
 
 
 def _intersect_traced(a: Any, b: Any, size: int, fill_value: Any, return_indices: bool) -> Any:

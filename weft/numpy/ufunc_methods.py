@@ -401,13 +401,13 @@ class PythonUfunc(ufunc):
         self.__doc__ = getattr(func, "__doc__", None)
 
         def checked(*values: Any) -> Any:
-            found = func(*values)
-            results = len(found) if isinstance(found, tuple) else 1
-            if results != nout or (nout == 1 and isinstance(found, tuple)):
+            out = func(*values)
+            results = len(out) if isinstance(out, tuple) else 1
+            if results != nout or (nout == 1 and isinstance(out, tuple)):
                 message = f"the function {name} of frompyfunc has {results} results, not {nout}"
                 wanted = f"nout={nout}: " + ("one scalar" if nout == 1 else f"a tuple of {nout}")
-                raise refusal(WeftTypeError, message, "frompyfunc", repr(found)[:80], wanted)
-            return found
+                raise refusal(WeftTypeError, message, "frompyfunc", repr(out)[:80], wanted)
+            return out
 
         self.mapped = vectorize(checked)
 

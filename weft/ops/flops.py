@@ -78,7 +78,7 @@ def window_pairs(
 ) -> int:
     """The number of (output, window position) pairs along a dimension that meet an element of the
     operand, not padding or a hole of its dilation."""
-    found = 0
+    out = 0
     for place in range(window):
         # Output i reads position i * stride + place * spread - low of the dilated operand.
         offset = place * spread - low
@@ -86,12 +86,12 @@ def window_pairs(
         first = max(0, math.ceil(-offset / stride))
         last = min(outputs - 1, (end - offset) // stride)
         if dilation == 1:
-            found += max(0, last - first + 1)
+            out += max(0, last - first + 1)
             continue
         step = dilation // math.gcd(stride, dilation)
         start = next(
             (i for i in range(first, first + step) if (i * stride + offset) % dilation == 0), None
         )
         if start is not None and start <= last:
-            found += (last - start) // step + 1
-    return found
+            out += (last - start) // step + 1
+    return out

@@ -108,16 +108,16 @@ def check_shape(operation: str, shape: Any) -> tuple[int, ...]:
     try:
         several = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0
         lengths = tuple(shape) if several else (shape,)
-        found = tuple(operator.index(size) for size in lengths)
+        out = tuple(operator.index(size) for size in lengths)
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise  # a traced length: the error says what to do
         message = f"{operation}: a shape is an int or a tuple of ints"
         raise invalid_type(message, operation, "shape", shape, "a shape such as (3, 4)") from None
-    if any(size < 0 for size in found):
-        message, got = f"{operation}: the lengths of a shape are not negative", f"shape={found}"
+    if any(size < 0 for size in out):
+        message, got = f"{operation}: the lengths of a shape are not negative", f"shape={out}"
         raise ShapeError(message, operation=operation, got=got, wanted="lengths of 0 or more")
-    return found
+    return out
 
 
 def check_dtype(
@@ -127,20 +127,20 @@ def check_dtype(
     if dtype is None:
         return default()
     try:
-        found = dtypes.requested(dtype)
+        out = dtypes.requested(dtype)
     except DTypeError as error:
         name = default().name
         error.operation = operation
         error.fix = Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name})
         raise
-    if found not in accepts:
+    if out not in accepts:
         name = default().name
-        message = f"{operation} draws {kind}, which {dtypes.short_name(found)} does not hold"
-        got = f"dtype={dtypes.short_name(found)}"
+        message = f"{operation} draws {kind}, which {dtypes.short_name(out)} does not hold"
+        got = f"dtype={dtypes.short_name(out)}"
         wanted = "a dtype among " + ", ".join(sorted(d.name for d in accepts))
         fix = Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name})
         raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    return found
+    return out
 
 
 def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool = False) -> Any:

@@ -193,13 +193,13 @@ class Ref:
     @property
     def committed(self) -> bool:
         """Whether the array is committed: its user chose the devices that it is on."""
-        found: bool = contents(self).committed
-        return found
+        out: bool = contents(self).committed
+        return out
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the first element."""
-        found: int = contents(self).unsafe_buffer_pointer()
-        return found
+        out: int = contents(self).unsafe_buffer_pointer()
+        return out
 
     def block_until_ready(self) -> Ref:
         """Waits until the array is computed, and returns the reference."""
@@ -278,9 +278,9 @@ def new_reference(value: Any) -> Ref:
 
 def staged(tracer: StagingTracer) -> Ref:
     """The reference of an input of type `Ref` in a program being recorded."""
-    found = Ref(None, tracer.type, tracer._trace)  # type: ignore[arg-type]
-    found._tracer = tracer
-    return found
+    out = Ref(None, tracer.type, tracer._trace)  # type: ignore[arg-type]
+    out._tracer = tracer
+    return out
 
 
 def with_staged(values: Sequence[Any]) -> list[Any]:
@@ -316,8 +316,8 @@ def _place(ref: Ref) -> Ref:
         var = Var(ref.type)  # type: ignore[arg-type]
         root.consts[id(ref)] = (var, ref)
         known = root.references[id(ref)] = staged(StagingTracer(root, var, sources.current()))
-    found: Ref = known
-    return found
+    out: Ref = known
+    return out
 
 
 def _leaked(ref: Ref) -> LeakedTracerError:

@@ -55,8 +55,8 @@ class RefView:
     @property
     def size(self) -> int:
         """The number of elements."""
-        found: int = self.type.size
-        return found
+        out: int = self.type.size
+        return out
 
     @property
     def at(self) -> RefParts:

@@ -63,12 +63,12 @@ def _first_available() -> Backend:
 def _platform(name: str) -> JaxlibBackend:
     name = _ALIASES.get(name, name)
     with _lock:
-        found = _started.get(name)
-        if found is None:
-            found = pjrt.start(name, _distributed)
-            found.register_end()
-            _started[name] = found
-        return found
+        out = _started.get(name)
+        if out is None:
+            out = pjrt.start(name, _distributed)
+            out.register_end()
+            _started[name] = out
+        return out
 
 
 def _refuse_after_start(name: str, value: Any) -> None:

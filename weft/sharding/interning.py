@@ -39,13 +39,13 @@ class Interned(Immutable):
     def _made_of(cls, key: Hashable, **fields: Any) -> Self:
         """The object of this key: the existing one, or a new one with these attributes."""
         with _lock:
-            found = cls._known.get(key)
-            if found is None:
-                found = object.__new__(cls)
+            out = cls._known.get(key)
+            if out is None:
+                out = object.__new__(cls)
                 for name, value in fields.items():
-                    object.__setattr__(found, name, value)
-                cls._known[key] = found
-            return found
+                    object.__setattr__(out, name, value)
+                cls._known[key] = out
+            return out
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a {type(self).__name__} cannot be changed; make another one")

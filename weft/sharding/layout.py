@@ -45,9 +45,9 @@ class Layout(Interned):
         # Checked before it is looked up: 1.0 and True are found under 1, and are no dimensions.
         row_major = "major_to_minor=(0, 1) for row-major"
         order = _integers(major_to_minor, "major_to_minor", "the dimensions of an array", row_major)
-        found = cls._existing((order, None)) if tiling is None else None
-        if found is not None:
-            return found
+        out = cls._existing((order, None)) if tiling is None else None
+        if out is not None:
+            return out
         if sorted(order) != list(range(len(order))):
             message = "Layout: major_to_minor has each dimension exactly once"
             got = f"major_to_minor={order!r:.200}"
@@ -156,9 +156,9 @@ class Format(Interned):
     @api_boundary
     def __new__(cls, layout: Any = None, sharding: Any = None) -> Self:
         key = (layout, sharding)
-        found = cls._existing(key)
-        if found is not None:
-            return found
+        out = cls._existing(key)
+        if out is not None:
+            return out
         if layout is not None and not isinstance(layout, (Layout, AutoLayout)):
             message = "Format takes a layout first"
             got = f"{layout!r:.100} of class {type(layout).__name__}"

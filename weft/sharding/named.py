@@ -62,9 +62,9 @@ class NamedSharding(Sharding, ShownInNotebooks):
         plain = kind == DEVICE_MEMORY
         key = (mesh, spec) if plain else (mesh, spec, kind)
         # A tuple would be looked up as the spec that it equals.
-        found = cls._existing(key) if type(spec) is PartitionSpec else None
-        if found is not None:
-            return found
+        out = cls._existing(key) if type(spec) is PartitionSpec else None
+        if out is not None:
+            return out
         if not isinstance(mesh, AnyMesh):
             message = "NamedSharding: the first argument is a mesh"
             got = f"{mesh!r:.100} ({type(mesh).__name__})"

@@ -138,11 +138,11 @@ class Sharding(Interned):
     def block_coordinates(self, ndim: int) -> np.ndarray[Any, Any]:
         """For each device of `device_list`, the number of its block along each dimension."""
         assignment = self.assignment(ndim)
-        found = np.zeros((self.num_devices, ndim), np.int64)
+        out = np.zeros((self.num_devices, ndim), np.int64)
         if assignment is not None:
             blocks = np.indices(assignment.shape[:-1]).reshape(ndim, -1).T
-            found[assignment.reshape(len(blocks), -1)] = blocks[:, None, :]
-        return found
+            out[assignment.reshape(len(blocks), -1)] = blocks[:, None, :]
+        return out
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of each device's block. Raises ShapeError if a shape cannot be split so."""
@@ -256,8 +256,8 @@ class SingleDeviceSharding(Sharding):
             key = (device, memory_kind)
             return cls._made_of(key, device=device, device_list=(device,), _kind=memory_kind)
         try:
-            found: Self = cls._kept[device]
-            return found
+            out: Self = cls._kept[device]
+            return out
         except (KeyError, TypeError):  # a TypeError where it is not hashable, so no device
             check_devices("SingleDeviceSharding", (device,))
         made: Self = cls._made_of(device, device=device, device_list=(device,), _kind=DEVICE_MEMORY)

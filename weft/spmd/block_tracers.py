@@ -168,10 +168,10 @@ def causes_of(
 ) -> dict[str, Cause]:
     """The first cause for each axis along which a result of an application varies."""
     axes = frozenset[str]().union(*(t.varying for t in types))
-    found = {axis: cause for x in operands for axis, cause in x.causes.items() if axis in axes}
-    for axis in axes - found.keys():
-        found[axis] = Cause(primitive.name, sources.current())
-    return found
+    out = {axis: cause for x in operands for axis, cause in x.causes.items() if axis in axes}
+    for axis in axes - out.keys():
+        out[axis] = Cause(primitive.name, sources.current())
+    return out
 
 
 def depends_on_devices(primitive: Primitive, params: dict[str, Any], manual: Manual) -> bool:

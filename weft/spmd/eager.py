@@ -85,12 +85,12 @@ class BlockTracer(BlockValue):
         """Each device's coordinates in the mesh and its block, in the order of the mesh."""
         mesh = self._trace.manual.mesh
         parts = client.backend().shards(self._trace.stack(self)._buffer)
-        found = []
+        out = []
         for index, part in zip(np.ndindex(*mesh.axis_sizes), parts, strict=True):
             value = client.backend().to_numpy(part)
             shape = physical_type(self.type).shape
-            found.append((dict(zip(mesh.axis_names, index, strict=True)), value.reshape(shape)))
-        return found
+            out.append((dict(zip(mesh.axis_names, index, strict=True)), value.reshape(shape)))
+        return out
 
     def block_until_ready(self) -> BlockTracer:
         if self.stacked is not None:
@@ -233,12 +233,12 @@ class BlockTrace(BlocksTrace):
             held = jaxprs_in(params)
             cache = held[0].memoize(("blocks", primitive), dict) if held else {}
         try:
-            found = cache.get(key)
+            out = cache.get(key)
         except TypeError:  # a parameter that cannot be hashed: compiled each time
             return self.compile(primitive, types, free, params, layouts)
-        if found is None:
-            found = cache[key] = self.compile(primitive, types, free, params, layouts)
-        return found
+        if out is None:
+            out = cache[key] = self.compile(primitive, types, free, params, layouts)
+        return out
 
     def compile(
         self, primitive: Primitive, types: Types, free: Sequence[bool], params: Params, layouts: Any

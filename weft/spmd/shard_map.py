@@ -213,9 +213,9 @@ class _ShardMapped:
 
     def _names(self, names: Any) -> tuple[str, ...]:
         several = isinstance(names, Iterable) and not isinstance(names, str)
-        found = tuple(names) if several else (names,)
-        if all(isinstance(name, str) for name in found):
-            return found
+        out = tuple(names) if several else (names,)
+        if all(isinstance(name, str) for name in out):
+            return out
         text, got = "axis_names takes the names of mesh axes", f"axis_names={names!r}"
         known = ", ".join(map(repr, self.mesh.axis_names if self.mesh is not None else ("i",)))
         fix = Fix("names", f"leave axis_names out, or pass some of {{{known}}}")

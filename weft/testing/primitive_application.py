@@ -209,16 +209,16 @@ def derivatives(
         return inexact_only(function(*replaced(args, places, xs)))
 
     outs = function(*args)
-    found = {"value": outs}
+    out = {"value": outs}
     if not places or not inexact_only(outs):
-        return found
+        return out
     xs = tuple(args[i] for i in places)
     if "fwd" in case.example.modes:
-        found["jvp"] = jvp(smooth, xs, tuple(random_like(x, 11 + i) for i, x in enumerate(xs)))[1]
+        out["jvp"] = jvp(smooth, xs, tuple(random_like(x, 11 + i) for i, x in enumerate(xs)))[1]
     if "rev" in case.example.modes:
         cts = [random_like(x, 17) for x in inexact_only(outs)]
-        found["vjp"] = list(vjp(smooth, *xs)[1](cts))
-    return found
+        out["vjp"] = list(vjp(smooth, *xs)[1](cts))
+    return out
 
 
 def assert_same(got: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -28,13 +28,13 @@ def register_closure(cls: type, attributes: Sequence[str], copy: Callable[[Any],
 
 
 def _contents(cells: Iterable[CellType]) -> list[Any]:
-    found = []
+    out = []
     for cell in cells:
         try:
-            found.append(cell.cell_contents)
+            out.append(cell.cell_contents)
         except ValueError:  # a variable that has no value yet
             continue
-    return found
+    return out
 
 
 def _level(container: Any) -> tuple[list[Any], Any]:

@@ -80,30 +80,30 @@ class Call(NamedTuple):
 
 def _differences(new: Call, old: Call) -> list[str]:
     """The differences of a call from an earlier one, the most likely cause first."""
-    found: list[str] = []
+    out: list[str] = []
     if new.structure != old.structure:
-        found += _other_structure(new, old)
+        out += _other_structure(new, old)
     then_by_name = dict(zip(old.names, zip(old.types, old.places, strict=True), strict=True))
     for name, type, place in zip(new.names, new.types, new.places, strict=True):
         type0, place0 = then_by_name.get(name, (type, place))
         if type is not type0:
-            found.append(f"{name} is {type!r} instead of {type0!r}{_hint(type, type0)}")
+            out.append(f"{name} is {type!r} instead of {type0!r}{_hint(type, type0)}")
         elif place != place0:
-            found.append(f"{name} lies {place} instead of {place0}")
+            out.append(f"{name} lies {place} instead of {place0}")
     for field in dataclasses.fields(new.settings) if new.settings is not old.settings else ():
         now, then = getattr(new.settings, field.name), getattr(old.settings, field.name)
         if now != then:
-            found.append(f"the setting {field.name} is {now!r} instead of {then!r}")
+            out.append(f"the setting {field.name} is {now!r} instead of {then!r}")
     for (what, now), (_, then) in zip(new.context, old.context, strict=True):
         if now != then:
-            found.append(f"{what} {now} instead of {then}")
+            out.append(f"{what} {now} instead of {then}")
     if new.closed != old.closed:
-        found.append(f"it closes over traced values {[*new.closed]} instead of {[*old.closed]}")
+        out.append(f"it closes over traced values {[*new.closed]} instead of {[*old.closed]}")
     for name in dict.fromkeys([*old.static, *new.static]):
-        found += _other_static(name, new.static.get(name), old.static.get(name))
-    if not found and new.maker != old.maker:
-        found.append(f"{new.function}{_ANEW}")
-    return found
+        out += _other_static(name, new.static.get(name), old.static.get(name))
+    if not out and new.maker != old.maker:
+        out.append(f"{new.function}{_ANEW}")
+    return out
 
 
 _ANEW = " is a new object"
@@ -178,14 +178,14 @@ def change(function: Any, options: Hashable, call: Call) -> str:
 
 def static_parts(static: Sequence[tuple[Any, Any]], names: Sequence[str]) -> dict[str, StaticPart]:
     """The static arguments, given as argnums and values, by their names."""
-    found = {}
+    out = {}
     for (_, value), name in zip(static, names, strict=True):
         try:
             content = hash((type(value).__name__, value))
         except TypeError:
             content = id(value)
-        found[name] = StaticPart(content, short_text(value))
-    return found
+        out[name] = StaticPart(content, short_text(value))
+    return out
 
 
 _SCALARS = (bool, int, float, complex, str, bytes, type(None))

@@ -108,10 +108,10 @@ def bitcast(x: Any, ty: Any) -> Any:
         packing = there // here
         x = jnp.reshape(x, (*leading, rows // packing, packing, columns))
         return bitcast_convert_type(jnp.swapaxes(x, -1, -2), ty)
-    found = bitcast_convert_type(x, ty)
+    out = bitcast_convert_type(x, ty)
     if here == there:
-        return found
-    return jnp.reshape(jnp.swapaxes(found, -1, -2), (*leading, rows * (here // there), columns))
+        return out
+    return jnp.reshape(jnp.swapaxes(out, -1, -2), (*leading, rows * (here // there), columns))
 
 
 def touch(ref: Any) -> None:

@@ -132,8 +132,8 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Arra
         got = f"A of shape {matrix_shape}, X of shape {shape}"
         raise refusal(ShapeError, message, "lobpcg_standard", got, "(n, n) and (n, k), 5 k < n")
     apply = (lambda v: A @ v) if dense else A
-    found: tuple[Array, Array, Array] = _lobpcg(apply, X, int(m), tol)
-    return found
+    out: tuple[Array, Array, Array] = _lobpcg(apply, X, int(m), tol)
+    return out
 
 
 def _orthonormal(basis: Any) -> Any:

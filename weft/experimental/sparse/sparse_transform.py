@@ -83,8 +83,8 @@ def _by_jaxpr(flat: Callable[..., Any], values: Sequence[Any], name: str) -> lis
 
     types = [dense_type(x) for x in values]
     jaxpr, consts = trace_to_jaxpr(arrays, types, transformation="sparsify", name=name)
-    found: list[Any] = made[0].unflatten(eval_sparse(jaxpr, [*consts, *values]))
-    return found
+    out: list[Any] = made[0].unflatten(eval_sparse(jaxpr, [*consts, *values]))
+    return out
 
 
 def eval_sparse(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:

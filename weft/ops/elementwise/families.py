@@ -349,15 +349,15 @@ def nary_transpose(rules_of: Sequence[Rule | None]) -> Rule:
     """
 
     def transpose(ct: Any, *values: Any, **params: Any) -> list[Any]:
-        found: list[Any] = []
+        out: list[Any] = []
         for value, rule in zip(values, rules_of, strict=True):
             if type(value) is not LinearOperand:
-                found.append(None)
+                out.append(None)
             elif rule is None:
                 raise not_linear(value)
             else:
-                found.append(unbroadcast(rule(ct, *values, **params), value.type))
-        return found
+                out.append(unbroadcast(rule(ct, *values, **params), value.type))
+        return out
 
     return transpose
 

@@ -41,8 +41,8 @@ def dtype(x: Any) -> np.dtype[Any]:
     (dtype('float32'), dtype('int8'), dtype('int8'))
     """
     named = isinstance(x, (type, np.dtype, str))
-    found: np.dtype[Any] = dtypes.parse(x) if named else type_of(x).dtype
-    return found
+    out: np.dtype[Any] = dtypes.parse(x) if named else type_of(x).dtype
+    return out
 
 
 def shape_as_value(shape: Sequence[int]) -> Array:
@@ -97,11 +97,11 @@ def full(
 
 def _lengths(operation: str, shape: Sequence[int] | int) -> tuple[int, ...]:
     """The shape as Python integers. Raises ShapeError for a negative length."""
-    found = (shape,) if isinstance(shape, int) else integers_of(shape, operation, "shape")
-    if any(length < 0 for length in found):
-        message, got = f"{operation}: a length is negative", f"shape {found}"
+    out = (shape,) if isinstance(shape, int) else integers_of(shape, operation, "shape")
+    if any(length < 0 for length in out):
+        message, got = f"{operation}: a length is negative", f"shape {out}"
         raise ShapeError(message, operation=operation, got=got, wanted="lengths of at least 0")
-    return found
+    return out
 
 
 def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:

@@ -62,12 +62,12 @@ class GatherScatterMode(enum.Enum):
         """
         if isinstance(mode, GatherScatterMode):
             return mode
-        found = _MODES.get(mode)
-        if found is None:
+        out = _MODES.get(mode)
+        if out is None:
             message = f"there is no gather or scatter mode {mode!r}"
             wanted = '"clip", "fill", "drop" or "promise_in_bounds"'
             raise invalid_value(message, "gather or scatter", "mode", mode, wanted)
-        return found
+        return out
 
 
 _MODES: dict[Any, GatherScatterMode] = {

@@ -101,13 +101,13 @@ def eig(
         wanted = "implementation=None or EigImplementation.LAPACK"
         raise no_algorithm("eig", f"implementation={implementation!r}", wanted)
     refuse_magma("eig", use_magma)
-    found: list[Any] = eig_p.bind(
+    out: list[Any] = eig_p.bind(
         x,
         left=bool(compute_left_eigenvectors),
         right=bool(compute_right_eigenvectors),
         vector_derivatives=bool(enable_eigvec_derivs),
     )
-    return found
+    return out
 
 
 def eig_type(x: ArrayType, *, left: bool, right: bool, vector_derivatives: bool) -> list[ArrayType]:

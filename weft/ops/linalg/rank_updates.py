@@ -97,9 +97,9 @@ def symmetric_product(
             operation, fix = "symmetric_product", Fix(name, text)
             message = f"{operation}: {name} is no number"
             raise invalid_type(message, operation, name, value, "a Python number", fix=fix)
-    found = mul(matmul(a_matrix, swapped(a_matrix)), scalar(float(alpha), a_matrix))
+    out = mul(matmul(a_matrix, swapped(a_matrix)), scalar(float(alpha), a_matrix))
     if beta:
-        found = add(found, mul(c_matrix, scalar(float(beta), c_matrix)))
+        out = add(out, mul(c_matrix, scalar(float(beta), c_matrix)))
     if symmetrize_output:
-        found = add(triangle(found), swapped(triangle(found, True, -1)))
-    return found
+        out = add(triangle(out), swapped(triangle(out, True, -1)))
+    return out

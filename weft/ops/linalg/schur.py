@@ -53,8 +53,8 @@ def schur(
     for name, value in (("sort_eig_vals", sort_eig_vals), ("select_callable", select_callable)):
         if value is not None and not (name == "sort_eig_vals" and not value):
             raise no_algorithm("schur", f"{name}={value!r}", "eigenvalues in LAPACK's order")
-    found: list[Any] = schur_p.bind(x, vectors=bool(compute_schur_vectors))
-    return found
+    out: list[Any] = schur_p.bind(x, vectors=bool(compute_schur_vectors))
+    return out
 
 
 def schur_type(x: ArrayType, *, vectors: bool) -> list[ArrayType]:

@@ -198,10 +198,10 @@ def _one_precision(precision: Any, operation: str) -> str:
         return "DEFAULT"
     if isinstance(precision, Precision):
         return precision.value
-    found = _PRECISIONS.get(precision.lower()) if isinstance(precision, str) else None
-    if found is None:
+    out = _PRECISIONS.get(precision.lower()) if isinstance(precision, str) else None
+    if out is None:
         raise _bad_precision(precision, operation)
-    return found
+    return out
 
 
 def _bad_precision(precision: Any, operation: str) -> WeftValueError:
@@ -492,12 +492,12 @@ def dot_general_reads(eqn: Equation, demands: Sequence[Reads], inner: Inner) -> 
     """XLA computes products row by row. Times a vector, a transposed matrix is stored by columns;
     times a matrix, it is no slower unchanged."""
     (contracting, batch) = eqn.params["dimension_numbers"]
-    found: list[Reads] = []
+    out: list[Reads] = []
     for i, x in enumerate(eqn.inputs):
         other = 1 - i
         kept = eqn.inputs[other].type.ndim - len(contracting[other]) - len(batch[other])
-        found.append((full_read(x.type, folds=kept > 0),))
-    return found
+        out.append((full_read(x.type, folds=kept > 0),))
+    return out
 
 
 def _of_contraction(eqn: Equation) -> Work:

@@ -89,16 +89,16 @@ def _kind(fft_type: Any) -> str:
 def _lengths(fft_lengths: Any) -> tuple[int, ...]:
     fix = Fix("fft_lengths", "pass fft_lengths=x.shape[-1:]")
     try:
-        found = tuple(n.__index__() for n in fft_lengths)
+        out = tuple(n.__index__() for n in fft_lengths)
     except (TypeError, AttributeError):
         message = "fft: the lengths are integers"
         wanted = "a sequence of integers that are known while tracing"
         raise invalid_type(message, "fft", "fft_lengths", fft_lengths, wanted, fix=fix) from None
-    if not 1 <= len(found) <= _MOST_DIMENSIONS or min(found) < 1:
+    if not 1 <= len(out) <= _MOST_DIMENSIONS or min(out) < 1:
         message = "fft takes one to three lengths, of 1 or more"
         wanted = "one to three lengths, of 1 or more; weft.numpy.fft.fftn takes any number"
-        raise invalid_value(message, "fft", "fft_lengths", found, wanted, fix=fix)
-    return found
+        raise invalid_value(message, "fft", "fft_lengths", out, wanted, fix=fix)
+    return out
 
 
 # ---- rules -------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ def optimization_barrier(operand: T, /) -> T:
     """
     leaves, structure = tree.flatten(operand)
     values = [user_value(x) for x in leaves]
-    found: T = structure.unflatten(optimization_barrier_p.bind(*values) if values else [])
-    return found
+    out: T = structure.unflatten(optimization_barrier_p.bind(*values) if values else [])
+    return out
 
 
 def barrier_jvp(primals: Values, tangents: Values) -> tuple[list[Any], list[Any]]:

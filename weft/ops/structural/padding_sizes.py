@@ -24,13 +24,13 @@ def padding_of(padding: Any, operation: str, parts: tuple[str, ...]) -> tuple[An
     """A padding as tuples of integers: `parts` per dimension. Raises WeftTypeError for others."""
     wanted = f"({', '.join(parts)}) per dimension"
     try:
-        found = tuple(integers_of(entry, operation, "padding") for entry in padding)
+        out = tuple(integers_of(entry, operation, "padding") for entry in padding)
     except TypeError:
-        found = None
-    if found is None or any(len(entry) != len(parts) for entry in found):
+        out = None
+    if out is None or any(len(entry) != len(parts) for entry in out):
         message = f"{operation}: padding is {wanted}, integers that are known while tracing"
         raise invalid_type(message, operation, "padding", padding, wanted)
-    return found
+    return out
 
 
 def padtype_to_pads(

@@ -59,12 +59,12 @@ def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) 
     if axes is None:
         return tuple(range(ndim))
     given = (axes,) if not isinstance(axes, (tuple, list)) else tuple(axes)
-    found = tuple(canonical_axis(axis, ndim, operation) for axis in given)
-    if len(set(found)) != len(found):
+    out = tuple(canonical_axis(axis, ndim, operation) for axis in given)
+    if len(set(out)) != len(out):
         message = f"{operation}: an axis is given twice"
         got = f"axes {given} of an array of {ndim} dimensions"
         raise AxisError(message, operation=operation, got=got, wanted="each axis once")
-    return found
+    return out
 
 
 def broadcast_in_dim(

@@ -42,16 +42,16 @@ def _vectors(operation: str, argument: str, x: Any, n: int) -> Any:
 def _floating(operation: str, dtype: Any) -> Any:
     """The dtype of quaternions. Raises DTypeError."""
     try:
-        found = dtypes.requested(dtype)
+        out = dtypes.requested(dtype)
     except DTypeError as error:
         error.operation = operation
         raise
-    if found not in dtypes.FLOATING:
+    if out not in dtypes.FLOATING:
         message = f"{operation}: quaternions are floating-point numbers"
-        got, wanted = f"dtype={dtypes.short_name(found)}", "a dtype such as 'float32'"
+        got, wanted = f"dtype={dtypes.short_name(out)}", "a dtype such as 'float32'"
         fix = Fix("dtype", "pass dtype='float32', or leave it out", {"dtype": "float32"})
         raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
-    return found
+    return out
 
 
 def _axes(operation: str, seq: Any) -> str:

@@ -490,11 +490,11 @@ def multigammaln(a: Real, d: Dimension) -> Array:
 
 def tangent_numbers(count: int) -> list[int]:
     """The first tangent numbers, by the algorithm of Brent and Harvey (2011), section 6.2."""
-    found = [math.factorial(i) for i in range(count)]
+    out = [math.factorial(i) for i in range(count)]
     for k in range(1, count):
         for j in range(k, count):
-            found[j] = (j - k) * found[j - 1] + (j - k + 2) * found[j]
-    return found
+            out[j] = (j - k) * out[j - 1] + (j - k + 2) * out[j]
+    return out
 
 
 def even_bernoulli_numbers(count: int) -> list[Fraction]:
