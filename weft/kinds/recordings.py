@@ -29,10 +29,11 @@ from weft.base.exact_keys import ConstantClass, exact_key
 from weft.core.axes import axes_variable
 from weft.core.jaxpr import Equation, Literal, Var
 from weft.interpreters.staging import StagingTrace, StagingTracer
-from weft.sharding.current import in_force
+from weft.sharding.current import mesh_variable
 
 _settings = config.settings
 _axes = axes_variable.get
+_mesh = mesh_variable.get
 # Classes whose objects never change and have no parts: the key has their class and the object.
 _CONSTANTS = frozenset({bool, int, str, bytes, type(None)})
 # Others whose objects never change.
@@ -49,7 +50,7 @@ def recording_key(
     """The key of the recording of a call, or None if there is none; appends its operands."""
     if _axes():
         return None
-    parts: list[Any] = [_settings(), in_force(), len(args), *kwargs]
+    parts: list[Any] = [_settings(), _mesh(), len(args), *kwargs]
     for value in (*args, *kwargs.values()) if kwargs else args:
         cls = type(value)
         if cls is StagingTracer and value._trace is trace:
