@@ -151,9 +151,10 @@ def _may_close_over(value: Any) -> bool:
 
 
 def _is_marked(content: Any) -> bool:
-    return any(
-        x is _OF_A_CALL or (type(x) in (tuple, frozenset) and _is_marked(x)) for x in content
-    )
+    for x in content:
+        if x is _OF_A_CALL or (type(x) in (tuple, frozenset) and _is_marked(x)):
+            return True
+    return False
 
 
 def _holds_closures(jaxpr: Jaxpr, content: Any, lines: bool) -> bool:
