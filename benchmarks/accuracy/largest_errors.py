@@ -3,6 +3,7 @@
     largest_errors.py --python PY --beside JAX_PY   # what is not recorded yet
     largest_errors.py ... --stride 1 --again        # all inputs of float32
     largest_errors.py ... --only sinc --dtypes float32,float64
+    largest_errors.py ... --at-worst      # the others, where weft's error over all inputs is largest
 
 A row is a function, or its derivative by an argument, at one dtype. Each row is recorded when it is
 done, so that a run that ends can go on. Errors are distances from a reference with more digits (see
@@ -168,6 +169,24 @@ def is_compared(xs, values, by):
     return ~(np.any([np.isinf(x) for x in xs], axis=0) & np.isnan(values))
 
 
+def compare_at_worst(row, by, found, evaluators, folder):
+    """Takes the others' errors where weft's is largest, if they are larger than those recorded.
+
+    weft's is over all inputs of float32, theirs are not.
+    """
+    x = np.asarray(found["weft"][1], np.float32)
+    file = str(folder / "x0.npy")
+    np.save(file, x.view(np.uint32))
+    want = Reference(row.value if by is None else derivatives_of(row)[by], [x], "float32", by)
+    for library, evaluate in evaluators.items():
+        got = None if library == "weft" else evaluate(row.name, by, "float32", [file])
+        if got is None or library not in found:
+            continue
+        error = float(want.errors(got)[0])
+        if error > found[library][0]:
+            found[library] = [error, found["weft"][1], float(got[0]), want.shown(0)]
+
+
 class Reference:
     """The references for a batch of inputs."""
 
@@ -235,6 +254,7 @@ def main():
     parser.add_argument("--stride", type=int, default=257, help="every n-th number of float32")
     parser.add_argument("--results", type=pathlib.Path, default=RESULTS)
     parser.add_argument("--again", action="store_true", help="also what is recorded")
+    parser.add_argument("--at-worst", action="store_true", help="at weft's worst inputs alone")
     options = parser.parse_args()
     file = options.results
     recorded = json.loads(file.read_text()) if file.exists() else {}
@@ -249,6 +269,10 @@ def main():
         }
         for row, by, dtype in rows(options.only, options.dtypes.split(",")):
             key = key_of(row, by, dtype)
+            if options.at_worst:
+                if recorded.get(key, {}).get("weft") == "all":
+                    compare_at_worst(row, by, recorded[key]["worst"], evaluators, folder)
+                continue
             if key in recorded and not options.again:
                 continue
             began = time.monotonic()
@@ -256,6 +280,7 @@ def main():
             worst = {lib: f"{one[0]:.3g}" for lib, one in recorded[key]["worst"].items()}
             print(f"{key}: {worst} {time.monotonic() - began:.1f} s", flush=True)
             file.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
+        file.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
         for evaluate in evaluators.values():
             evaluate.close()
 

@@ -50,6 +50,10 @@ def gelu_slope(x):
     return scipy.special.expit(u) * (1 + size * rise * scipy.special.expit(-u))
 
 
+def share(difference, equal):
+    return np.where(equal, 0.5, scipy.special.expit(difference))
+
+
 def mish(x):
     size = np.maximum(x, -1000)
     return size * np.tanh(np.logaddexp(size, 0))
@@ -113,6 +117,11 @@ ROWS = [
     Op(elementary.atanh, np.arctanh, INEXACT, draw=inside, ulps=6),
     Op(stable_sums.logaddexp, np.logaddexp, R, arity=2, ulps=4, floor=0.1),
     Op(stable_sums.logaddexp2, np.logaddexp2, R, arity=2, ulps=4, floor=0.1),
+    Op(stable_sums.logaddexp_share_p.bind, lambda x, y: share(x - y, x == y), R, arity=2,
+       ulps=4, name="logaddexp_share"),
+    Op(stable_sums.logaddexp2_share_p.bind,
+       lambda x, y: share((x - y) * np.log(2), x == y), R, arity=2,
+       ulps=6, name="logaddexp2_share"),
     Op(distances.hypot, np.hypot, R, arity=2, ulps=3),
     Op(distances.cosine, cosine, R, arity=2, ulps=3),
     Op(arithmetic.sech_squared, lambda x: 1 / np.cosh(x) ** 2, R, ulps=4),

@@ -14,6 +14,7 @@ from op_table import Op, away, between, integers
 from weft import dtypes
 from weft.scipy.special.entropies import entr_slope_p
 from weft.scipy.special.error_functions import dawsn_slope_p
+from weft.scipy.special.integrals import expi_slope_p
 
 R = dtypes.FLOATING
 positive = between(0.3, 4)
@@ -55,6 +56,8 @@ ROWS = [
     row("xlog1py", arity=2, draw=positive, ulps=4, floor=0.1, specials=True),
     row("entr", draw=positive, ulps=4, floor=0.1, specials=True),
     Op(entr_slope_p.bind, lambda x: -np.log(x) - 1, R, name="entr_slope", specials=False,
+       draw=positive, ulps=6, floor=0.1, **wide),
+    Op(expi_slope_p.bind, lambda x: np.exp(x) / x, R, name="expi_slope", specials=False,
        draw=positive, ulps=6, floor=0.1, **wide),
     row("rel_entr", arity=2, draw=positive, ulps=4, floor=0.1, specials=True),
     row("kl_div", arity=2, draw=positive, ulps=8, floor=1.0, specials=True),

@@ -78,7 +78,7 @@ def _halves(x: Term) -> tuple[Term, Term]:
     return high, x - high
 
 
-def _exact_sum(x: Term, y: Term) -> tuple[Term, Term]:
+def exact_sum(x: Term, y: Term) -> tuple[Term, Term]:
     """x + y and its rounding error (D. E. Knuth, The Art of Computer Programming 2, 4.2.2)."""
     total = x + y
     back = total - x
@@ -89,9 +89,9 @@ def _distance(p: Term, n: Term, low: Term, x: Term) -> Term:
     """p (n + low) - x to the last digits, where p n may be close to x."""
     p_high, p_low = _halves(p)
     n_high, n_low = _halves(n)
-    total, first = _exact_sum(p_high * n_high, -x)
-    total, second = _exact_sum(total, p_high * n_low)
-    total, third = _exact_sum(total, p_low * n_high)
+    total, first = exact_sum(p_high * n_high, -x)
+    total, second = exact_sum(total, p_high * n_low)
+    total, third = exact_sum(total, p_low * n_high)
     return total + (first + second + third + (p_low * n_low + p * low))
 
 
@@ -110,15 +110,18 @@ def _share(x: Term, off: Term, y: Term) -> tuple[Term, Term]:
 
 def _far_log_ratio(x: Term, y: Term) -> Term:
     """log(x / y) of numbers that are not close; infinite where one is 0."""
-    # The quotient may overflow or vanish where its logarithm does not: there the smaller number is
-    # multiplied.
-    limit = 2.0 ** (dtypes.finfo(x.dtype).maxexp - 1)
-    factor = limit / math.sqrt(2)
-    above, below = x > y * limit, y > x * limit
-    x_scale = where(below, factor, x.full(1.0))
-    y_scale = where(above, factor, x.full(1.0))
-    rest = where(above, math.log(factor), where(below, -math.log(factor), x.full(0.0)))
-    return (x * x_scale / (y * y_scale)).log() + rest
+    # The quotient may overflow, or be below the smallest normal number, where its logarithm is
+    # neither: there both numbers are multiplied by powers of 2, so that it is near 1.
+    most = dtypes.finfo(x.dtype).maxexp
+    power = most * 25 // 32
+    above, below = x > y * 2.0 ** (most - 3), y > x * 2.0 ** (most - 3)
+    up, down = where(below, 2.0**power, x.full(1.0)), where(above, 2.0**power, x.full(1.0))
+    up, down = where(above, 2.0**-power, up), where(below, 2.0**-power, down)
+    logarithm = (x * up / (y * down)).log()
+    rest = 2 * power * math.log(2)
+    digits = math.floor(rest * 8) / 8  # exact in each dtype
+    more = where(below, -(rest - digits), where(above, rest - digits, x.full(0.0)))
+    return (logarithm + more) + where(below, -digits, where(above, digits, x.full(0.0)))
 
 
 def log_ratio(x: Term, y: Term) -> Term:
@@ -139,7 +142,7 @@ def deviance(x: Term, off: Term, y: Term) -> Term:
 
 def distance_from_mean(x: Term, rest: Term, p: Term) -> Term:
     """n p - x, where n = x + rest."""
-    n, low = _exact_sum(x, rest)
+    n, low = exact_sum(x, rest)
     return _distance(p, n, low, x)
 
 

@@ -19,30 +19,27 @@ from typing import Any
 from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise.arithmetic import div, eq, log, mul, ne, scalar, sub
-from weft.ops.elementwise.bits import bitwise_and
-from weft.ops.elementwise.elementary import logistic
+from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar
+from weft.ops.elementwise.deviances import exact_sum
 from weft.ops.elementwise.families import repeated
 from weft.ops.elementwise.formulas import Term, kernel, log1p, where
 from weft.ops.elementwise.selection import select
-from weft.ops.structural.shape import broadcast_in_dim
 from weft.runtime import stablehlo
 
 
-def replace_where(places: Any, value: float, x: Any) -> Any:
-    """`x`, with a number where the boolean `places` holds."""
-    return select(places, broadcast_in_dim(scalar(value, x), type_of(x).shape, ()), x)
+def share_of(scale: float) -> Callable[[Term, Term], Term]:
+    """The share of exp(scale x) in the sum of it and exp(scale y), the derivative of the sum's
+    logarithm. Two infinities of one sign share equally."""
 
+    def formula(x: Term, y: Term) -> Term:
+        difference, low = exact_sum(x, -y)
+        difference = where(x.equals(y), 0.0, difference)
+        share = (difference if scale == 1 else difference * scale).apply(stablehlo.logistic)
+        # What the difference has lost in rounding; NaN at infinities.
+        low = where(abs(low) < 1.0, low if scale == 1 else low * scale, 0.0)
+        return share + share * ((1.0 - share) * low)
 
-def share(x: Any, y: Any, scale: float) -> Any:
-    """The share of x in the sum of exponentials, the derivative of its logarithm in x. Two
-    infinities of one sign share equally."""
-    difference = sub(x, y)
-    alike = bitwise_and(eq(x, y), ne(difference, difference))
-    difference = replace_where(alike, 0, difference)
-    if scale != 1:
-        difference = mul(difference, scalar(scale, difference))
-    return logistic(difference)
+    return formula
 
 
 def log_of_sum(scale: float) -> Callable[[Term, Term], Term]:
@@ -58,12 +55,23 @@ def log_of_sum(scale: float) -> Callable[[Term, Term], Term]:
     return formula
 
 
-def _log_of_sum(name: str, scale: float) -> Primitive:
+def _share(name: str, scale: float) -> Primitive:
+    def slope(t: Any, ans: Any, x: Any, y: Any) -> Any:
+        product = mul(ans, share_p.bind(y, x))
+        return mul(t, product if scale == 1 else mul(product, scalar(scale, product)))
+
+    share_p: Primitive = kernel(
+        name, share_of(scale), slope, lambda t, ans, x, y: neg(slope(t, ans, x, y))
+    )
+    return share_p
+
+
+def _log_of_sum(name: str, scale: float, share_p: Primitive) -> Primitive:
     return kernel(
         name,
         log_of_sum(scale),
-        lambda t, ans, x, y: mul(t, share(x, y, scale)),
-        lambda t, ans, x, y: mul(t, share(y, x, scale)),
+        lambda t, ans, x, y: mul(t, share_p.bind(x, y)),
+        lambda t, ans, x, y: mul(t, share_p.bind(y, x)),
     )
 
 
@@ -72,7 +80,8 @@ def logaddexp(x: Any, y: Any) -> Any:
     return logaddexp_p.bind(x, y)
 
 
-logaddexp_p = _log_of_sum("logaddexp", 1.0)
+logaddexp_share_p = _share("logaddexp_share", 1.0)
+logaddexp_p = _log_of_sum("logaddexp", 1.0, logaddexp_share_p)
 
 
 def logaddexp2(x: Any, y: Any) -> Any:
@@ -80,7 +89,8 @@ def logaddexp2(x: Any, y: Any) -> Any:
     return logaddexp2_p.bind(x, y)
 
 
-logaddexp2_p = _log_of_sum("logaddexp2", math.log(2))
+logaddexp2_share_p = _share("logaddexp2_share", math.log(2))
+logaddexp2_p = _log_of_sum("logaddexp2", math.log(2), logaddexp2_share_p)
 
 
 def _or_infinity(x: Any) -> Any:

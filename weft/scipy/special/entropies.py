@@ -26,9 +26,13 @@ __all__ = [
 ]  # fmt: skip
 
 
-def quotient(x: Any, y: Any) -> Any:
-    """x / y, with value and derivative 0 where both are 0."""
-    return x / jnp.where((x == 0) & (y == 0), jnp.inf, y)
+def quotient(x: Any, y: Any, t: Any = None) -> Any:
+    """x / y, or t x / y, with value and derivative 0 where x and y are 0.
+
+    The product comes first: the quotient may overflow where t is 0.
+    """
+    divisor = jnp.where((x == 0) & (y == 0), jnp.inf, y)
+    return (x if t is None else t * x) / divisor
 
 
 def xlogy_formula(x: Term, y: Term) -> Term:
@@ -40,7 +44,7 @@ xlogy_p = kernel(
     "xlogy",
     xlogy_formula,
     lambda t, ans, x, y: t * jnp.log(y),
-    lambda t, ans, x, y: t * quotient(x, y),
+    lambda t, ans, x, y: quotient(x, y, t),
 )
 
 
@@ -69,7 +73,7 @@ xlog1py_p = kernel(
     "xlog1py",
     xlog1py_formula,
     lambda t, ans, x, y: t * jnp.log1p(y),
-    lambda t, ans, x, y: t * quotient(x, 1.0 + y),
+    lambda t, ans, x, y: quotient(x, 1.0 + y, t),
 )
 
 

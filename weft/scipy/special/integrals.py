@@ -10,8 +10,9 @@ import math
 from typing import Any
 
 import weft.numpy as jnp
+from weft import dtypes
 from weft.arrays.array import Array
-from weft.ops.elementwise.formulas import Term, chebyshev, repeat_while, where
+from weft.ops.elementwise.formulas import Term, chebyshev, log1p, polynomial, repeat_while, where
 from weft.ops.elementwise.special import no_derivative
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import Real, elementwise, kernel
@@ -57,10 +58,32 @@ def exp1(x: Real) -> Array:
     return exp1_p.bind(x)
 
 
+# The zero of Ei: a number of float64 and a rest, and the same of float32.
+_ROOT, _ROOT_REST = 0.3725074107813666, 1.3140183414386028e-17
+_NARROW_ROOT = 0.3725074231624603
+# Ei(r + t) = log(1 + t / r) + the sum of c[j] t^(j + 1), from the series of DLMF 6.6.1 around r.
+_AROUND_ROOT = [
+    sum(math.comb(k, j) * _ROOT ** (k - j) / (k * math.factorial(k)) for k in range(j, 30))
+    for j in range(1, 16)
+]
+
+
+def _expi_around_root(x: Term) -> Term:
+    """Ei from the distance to its zero, near which the terms of other formulas cancel."""
+    root, rest = _ROOT, _ROOT_REST
+    if x.dtype != dtypes.float64:
+        root, rest = _NARROW_ROOT, _ROOT - _NARROW_ROOT
+    # Divided first: the compiler would join the two subtractions.
+    ratio = (x - root) * (1 / _ROOT) - rest / _ROOT
+    return log1p(ratio) + ratio * polynomial(ratio * _ROOT, [_ROOT * c for c in _AROUND_ROOT])
+
+
 def expi_formula(x: Term) -> Term:
     small = where((x > 0.0) & (x < 6.0), x, 1.0)
     near = small * small.exp() * chebyshev(small * (1 / 3) - 1.0, table.EI_NEAR)
     near = near + small.log() + _EULER
+    around = abs(x - _ROOT) < 0.25
+    near = where(around, _expi_around_root(where(around, x, _ROOT)), near)
     limit = 720.0 if x.eps < 1e-10 else 95.0
     large = where((x >= 6.0) & (x < limit), x, limit)
     middle = chebyshev(where(large < 24.0, large - 15.0, 0.0) * (1 / 9), table.EI_MID)
@@ -73,7 +96,14 @@ def expi_formula(x: Term) -> Term:
     return where(x.equals(0.0), -math.inf, where(x.is_nan(), x, found))
 
 
-expi_p = kernel("expi", expi_formula, lambda t, y, x: t * (jnp.exp(x) / x))
+def expi_slope_formula(x: Term) -> Term:
+    """exp(x) / x, also where the exponential overflows and the quotient does not."""
+    half = (x * 0.5).exp()
+    return where(x > 80.0, half * (half / x), x.exp() / x)
+
+
+expi_slope_p = kernel("expi_slope", expi_slope_formula, lambda t, y, x: t * (y * (1.0 - 1.0 / x)))
+expi_p = kernel("expi", expi_formula, lambda t, y, x: t * expi_slope_p.bind(x))
 
 
 @elementwise
