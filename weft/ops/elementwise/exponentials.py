@@ -223,9 +223,20 @@ def is_power_of_ten(x: Term, exponent: Term) -> Term:
     return x.equals(x.new(stablehlo.gather(table, place, dimensions, (1,))))
 
 
+# 1 / log(base) as a number and a rest that is positive: infinities would have no sum otherwise.
+_INVERSE_LOGS = {
+    (2, dtypes.float64): (1.4426950408889634, 2.0355273740931033e-17),
+    (2, dtypes.float32): (1.4426950216293335, 1.92596298909109e-08),
+    (10, dtypes.float64): (0.4342944819032518, 1.098319650216765e-17),
+    (10, dtypes.float32): (0.4342944622039795, 1.9699272324480432e-08),
+}
+
+
 def _logarithm(base: int, is_power: Callable[[Term, Term], Term]) -> Primitive:
     def formula(x: Term) -> Term:
-        value = x.log() * (1 / math.log(base))
+        high, low = _INVERSE_LOGS[base, x.dtype]
+        logarithm = x.log()
+        value = logarithm * high + logarithm * low
         whole = value.apply(stablehlo.round_nearest_even)
         return where(is_power(x, whole), whole, value)
 
