@@ -127,7 +127,7 @@ def exact_namespace(digits=50):
         entr = staticmethod(lambda x: -x * m.log(x) if x > 0 else (m.nan if x < 0 else x))
         xlogy = staticmethod(lambda x, y: x * m.log(y) if x else x)
         xlog1py = staticmethod(lambda x, y: x * m.log1p(y) if x else x)
-        rel_entr = staticmethod(lambda x, y: x * m.log(x / y))
+        rel_entr = staticmethod(lambda x, y: x * m.log(x / y) if x > 0 and y > 0 else m.nan)
         logaddexp = staticmethod(lambda x, y: max(x, y) + m.log1p(m.exp(-abs(x - y))))
         gammainc = staticmethod(lambda a, x: m.gammainc(a, 0, x, regularized=True))
         gammaincc = staticmethod(lambda a, x: m.gammainc(a, x, regularized=True))

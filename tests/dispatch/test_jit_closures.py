@@ -3,6 +3,7 @@ devices: they are compiled once, also where they are made anew at every call."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import gc
 import logging
@@ -428,6 +429,52 @@ def test_no_traced_value_is_kept_alive():
     assert float(weft.grad(outer)(1.0)) == 4.0
     gc.collect()
     assert found[0]() is None
+
+
+def with_vjp(held):
+    f = weft.custom_vjp(lambda x: (held, 2 * x)[1])
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (2 * ct,))
+    return f
+
+
+def with_jvp(held):
+    f = weft.custom_jvp(lambda x: (held, 2 * x)[1])
+    f.defjvps(lambda t, ans, x: 2 * t)
+    return f
+
+
+def with_vmap(held):
+    f = weft.custom_batching.custom_vmap(lambda x: (held, 2 * x)[1])
+    f.def_vmap(lambda size, mapped, x: (f(x), True))
+    return f
+
+
+@pytest.mark.parametrize("make", [with_vjp, with_jvp, with_vmap])
+def test_a_jitted_function_with_rules_is_freed(make):
+    """Its jaxprs refer to it, as a parameter of an equation."""
+
+    def use():
+        held = Held()
+        f = make(held)
+        assert float(weft.jit(f)(3.0)) == 6.0
+        again = copy.copy(f)
+        assert float(weft.jit(again)(4.0)) == 8.0 and again._traces is not f._traces
+        calls = f._traces.calls
+        weft.jit(f)(3.0)
+        assert f._traces.calls is calls and len(calls) == 1
+        return weakref.ref(held)
+
+    freed = use()
+    gc.collect()
+    assert freed() is None
+    kept = make(None)
+    weft.jit(kept)(3.0)
+    weft.clear_caches()
+    assert not kept._traces and not kept._traces.calls
+
+
+class Held:
+    """An object that can be watched."""
 
 
 def test_a_function_may_look_at_the_number_that_is_differentiated():

@@ -14,11 +14,11 @@ from source_files import ROOT
 
 FOLDER = ROOT / "benchmarks" / "accuracy"
 sys.path.insert(0, str(FOLDER))
-functions, measure, page, points, references, all_inputs = map(
+functions, measure, page, points, references, all_inputs, evaluate = map(
     importlib.import_module,
     (
         "elementwise_table", "largest_errors", "accuracy_page", "float_points",
-        "float_references", "all_inputs",
+        "float_references", "all_inputs", "evaluate",
     ),
 )  # fmt: skip
 RECORDED = json.loads((FOLDER / "results.json").read_text())
@@ -91,6 +91,26 @@ def test_derivatives_by_both_arguments(row):
         there = np.isfinite(slope) & np.isfinite(found) & (np.abs(slope) > 1e-6)
         assert there.sum() >= 10
         np.testing.assert_allclose(found[there], slope[there], rtol=1e-4)
+
+
+@pytest.mark.parametrize("row", (*functions.UNARY, *functions.BINARY), ids=lambda row: row.name)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_errors_are_no_larger_than_recorded(row, dtype):
+    """Near powers of two, zeros and poles, and at pairs that nearly cancel."""
+    kind = measure.dtype_of(dtype)
+    if isinstance(row, functions.Unary):
+        xs = [points.dense(kind, row.near, 2, 4000, seed=7)]
+    else:
+        xs = points.dense_pairs(kind, 2000, seed=7)
+    for by in (None, *range(len(measure.derivatives_of(row)))):
+        expression = row.value if by is None else measure.derivatives_of(row)[by]
+        recorded = RECORDED[measure.key_of(row, by, dtype)]["worst"]["weft"][0]
+        if np.isnan(recorded):  # it does not end within minutes
+            continue
+        got = np.asarray(evaluate.compiled("weft", row.name, by)(*xs)).astype(np.float64)
+        errors = measure.Reference(expression, xs, dtype, by).errors(got)
+        place = int(np.argmax(errors))
+        assert errors[place] <= 1.5 * recorded + 1, [float(x[place]) for x in xs]
 
 
 def test_all_inputs_are_covered_with_stride_1():

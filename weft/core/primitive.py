@@ -63,6 +63,8 @@ class Facts:
             that holds some loses little by being called instead of inlined.
         never_called: XLA has it for CPUs in the entry function alone: derivatives of convolutions
             take six times as long in a function that is called.
+        fused_products: Its last digits depend on products that the compiler fuses with sums, which
+            a fast compilation does not: a program that holds some is not compiled so.
     """
 
     cheap: bool = False
@@ -81,6 +83,7 @@ class Facts:
     wide_cotangents: bool = False
     product: bool = False
     never_called: bool = False
+    fused_products: bool = False
 
 
 Rule = Callable[..., Any]

@@ -44,6 +44,7 @@ from weft.ops.structural.tangents import zeros
 from weft.refs.discharge import has_references
 from weft.refs.reference import Ref
 from weft.tracing.closure_lifting import TracedValues
+from weft.tracing.traces import HoldsTraces
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -107,7 +108,7 @@ class SymbolicZero:
         return f"SymbolicZero({self._type})"
 
 
-class PositionalFunction(Generic[P, R]):
+class PositionalFunction(HoldsTraces, Generic[P, R]):
     """A function that gets all arguments by position: keyword arguments and defaults are resolved
     by its signature, for the user's rules."""
 

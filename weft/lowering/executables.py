@@ -411,9 +411,10 @@ def _compiled(
 ) -> Program:
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks
     backend = client.backend_of(devices[0])
+    fast = fast_compile or config.settings().compile_effort == "least"
     options = CompileOptions(
         num_partitions=len(devices),
-        fast_compile=fast_compile or config.settings().compile_effort == "least",
+        fast_compile=fast and not any(eqn.primitive.facts.fused_products for eqn in jaxpr.eqns),
         compiler_options=compiler_options or (),
         host_callbacks=tuple(callbacks),
         brief=fast_compile or is_brief(jaxpr),

@@ -35,7 +35,7 @@ class Traces(dict[Any, TracedBody]):
     """The traces of one function object by their other dependencies, and in `calls` the programs of
     `jit`, by options and call."""
 
-    __slots__ = ("calls",)
+    __slots__ = ("__weakref__", "calls")
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,6 +47,22 @@ class Traces(dict[Any, TracedBody]):
         self.calls.clear()
 
 
+class HoldsTraces:
+    """A function object to which jaxprs refer, as the parameter of an equation.
+
+    It holds its traces itself: others are held by a table, with a weak reference to the function,
+    which would never end if they referred to it.
+    """
+
+    _traces: Traces | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes of a copy, which is another function."""
+        return {name: value for name, value in vars(self).items() if name != "_traces"}
+
+
+# Those that function objects hold, by identity.
+_held: weakref.WeakValueDictionary[int, Traces] = weakref.WeakValueDictionary()
 _by_identity: collections.OrderedDict[int, tuple[weakref.ref[Any], Traces]] = (
     collections.OrderedDict()
 )
@@ -58,6 +74,11 @@ def traces_of(function: Any) -> Traces:
     the record is not kept."""
     number = id(function)
     with _lock:
+        if isinstance(function, HoldsTraces):
+            if function._traces is None:
+                function._traces = Traces()
+                _held[id(function._traces)] = function._traces
+            return function._traces
         known = _by_identity.get(number)
         if known is not None and known[0]() is function:
             _by_identity.move_to_end(number)
@@ -88,7 +109,7 @@ def _drop(number: int) -> None:
 @on_clear
 def _clear() -> None:
     with _lock:
-        dropped = list(_by_identity.values())
+        dropped = [*_held.values(), *(traces for _, traces in _by_identity.values())]
         _by_identity.clear()
-    for _, traces in dropped:
+    for traces in dropped:
         traces.clear()

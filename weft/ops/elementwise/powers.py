@@ -56,6 +56,7 @@ cbrt_p = floating(
     jvp=lambda t, ans, x: div(t, mul(scalar(3, ans), mul(ans, ans))),
     lower="stablehlo.cbrt",
     keeps_zero=True,
+    fused_products=True,
 )
 
 

@@ -85,6 +85,7 @@ erfc_p = floating(
     "erfc",
     jvp=lambda t, ans, x: neg(mul(t, erf_slope_p.bind(x))),
     lower=lower_formula(erfc_formula),
+    fused_products=True,
 )
 
 

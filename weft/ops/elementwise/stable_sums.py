@@ -37,7 +37,7 @@ def share_of(scale: float) -> Callable[[Term, Term], Term]:
         share = (difference if scale == 1 else difference * scale).apply(stablehlo.logistic)
         # What the difference has lost in rounding; NaN at infinities.
         low = where(abs(low) < 1.0, low if scale == 1 else low * scale, 0.0)
-        return share + share * ((1.0 - share) * low)
+        return share * (1.0 + (1.0 - share) * low)
 
     return formula
 
