@@ -97,7 +97,9 @@ def _mish_slope(m, x):
 
 def _log_ndtr_slope(m, x):
     far = lambda: -x - 1 / x + 2 / x**3 - 10 / x**5
-    return m.where((x < -60) & (not m.exact), far, lambda: m.exp(-x * x / 2 - m.log_ndtr(x)) / m.sqrt(2 * m.pi))
+    return m.where(
+        (x < -60) & (not m.exact), far, lambda: m.exp(-x * x / 2 - m.log_ndtr(x)) / m.sqrt(2 * m.pi)
+    )
 
 
 def _i0e_slope(m, x):

@@ -44,6 +44,24 @@ def test_odeint_takes_the_steps_of_jax():
     np.testing.assert_allclose(found["x"], wanted, atol=2e-6)
 
 
+def test_odeint_goes_back_in_time():
+    """Of y0 exp(-k (t - t0)), with derivatives by all three."""
+
+    def end(y0, k, t):
+        return odeint(lambda y, s, k: -k * y, y0, t, k, rtol=1e-9, atol=1e-9)[-1]
+
+    with weft.enable_x64():
+        t = jnp.array([2.0, 1.0, 0.5])
+        want = 1.3 * np.exp(0.7 * 1.5)
+        np.testing.assert_allclose(end(1.3, 0.7, t), want, rtol=1e-7)
+        by_start, by_rate, by_time = weft.grad(end, (0, 1, 2))(1.3, 0.7, t)
+        np.testing.assert_allclose(by_start, want / 1.3, rtol=1e-6)
+        np.testing.assert_allclose(by_rate, 1.5 * want, rtol=1e-6)
+        np.testing.assert_allclose(by_time, [0.7 * want, 0, -0.7 * want], rtol=1e-6)
+        both = weft.vmap(lambda t: end(1.3, 0.7, t))(jnp.stack([t, t[::-1]]))
+        np.testing.assert_allclose(both, [want, 1.3 * np.exp(-0.7 * 1.5)], rtol=1e-7)
+
+
 def test_odeint_has_derivatives_in_both_modes_and_of_both_orders():
     """Of y0 exp(-k (t - t0)), by its start, the rate and the times."""
 

@@ -6,6 +6,7 @@ import numpy as np
 
 import weft
 import weft.numpy as jnp
+import weft.scipy.linalg
 from fixes import Fixed
 from weft.errors import (
     DTypeError,
@@ -30,9 +31,9 @@ def factored(x):
     return h.mT, taus
 
 
-def first_column_change(**options):
+def first_column_change(qr=linalg.qr, **options):
     """The derivative of the first column of Q, in the direction of the matrix itself: none."""
-    return weft.jvp(lambda x: linalg.qr(x, **options)[0][:, 0], (TALL,), (TALL,))[1]
+    return weft.jvp(lambda x: qr(x, **options)[0][:, 0], (TALL,), (TALL,))[1]
 
 
 def singular_derivative(**options):
@@ -227,14 +228,21 @@ WAYS = [
         error=WeftNotImplementedError,
     ),
     Fixed(
-        "pass full_matrices=False",
+        [
+            "pass full_matrices=False",
+            "to weft.numpy.linalg.qr mode='reduced', to weft.scipy.linalg.qr mode='economic'",
+        ],
         wrong=lambda: first_column_change(),
-        fixed=lambda fix: first_column_change(full_matrices=False),
-        value=np.zeros(3),
+        fixed=lambda fix: [
+            first_column_change(full_matrices=False),
+            first_column_change(weft.numpy.linalg.qr, mode="reduced"),
+            first_column_change(weft.scipy.linalg.qr, mode="economic"),
+        ],
+        value=[np.zeros(3)] * 3,
         error=WeftNotImplementedError,
     ),
     Fixed(
-        ["pass enable_eigvec_derivs=True", "or leave the eigenvectors out"],
+        ["pass enable_eigvec_derivs=True to weft.lax.linalg.eig", "or leave the eigenvectors out"],
         wrong=lambda: vector_derivative(),
         fixed=lambda fix: [
             vector_derivative(enable_eigvec_derivs=True),

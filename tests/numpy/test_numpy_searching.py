@@ -417,3 +417,21 @@ def test_interp_beyond_the_points(left, right):
     if right == "extrapolate":
         want[-1] = 0 + (0 - 4) / 2 * (7 - 3)
     np.testing.assert_allclose(jnp.interp(x, xp, fp, left, right), want, rtol=1e-6)
+
+
+SPECIAL_HEIGHTS = np.array([0, 1, 5, np.inf, -np.inf, 3e38, -3e38, 1e30, np.nan], np.float32)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_interp_between_special_heights(seed):
+    """A height counts at its own point alone, and two large ones may differ by more than fits."""
+    draw = np.random.default_rng(seed)
+    count = draw.integers(1, 6)
+    xp = np.sort(draw.choice([0, 1, 1.5, 2, 3, 4, -1, -2, 7], count, replace=False))
+    fp = draw.choice(SPECIAL_HEIGHTS, count)
+    x = np.array([0, 1, 0.5, 1.5, 1.7, 2, 3, 9, -9, 4, -1, np.inf, -np.inf])
+    with np.errstate(all="ignore"):
+        want = np.interp(x, xp, fp.astype(np.float64)).astype(np.float32)
+    x, xp = x.astype(np.float32), xp.astype(np.float32)
+    for interp in (jnp.interp, weft.jit(jnp.interp)):
+        np.testing.assert_allclose(interp(x, xp, fp), want, rtol=1e-5, atol=1e-6)

@@ -30,6 +30,7 @@ from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, ShapeError
 from weft.errors.argument_errors import not_a_function, refusal
 from weft.flatten_util import ravel_pytree
+from weft.ops.elementwise.convert import stop_gradient
 
 __all__ = ["odeint"]
 
@@ -85,8 +86,8 @@ def odeint(
 ) -> Any:  # fmt: skip
     """The solution of dy/dt = func(y, t, *args) with y = y0 at t[0], at all times of `t`.
 
-    y0: a tree of floats, or of complex numbers; `func` returns a tree like it. t: increasing times,
-    (n,) of floats. args: trees of arrays; `func` may close over others. Returns a tree like y0 of
+    y0: a tree of floats, or of complex numbers; `func` returns a tree like it. t: times in order, of
+    either direction, (n,) of floats. args: trees of arrays; `func` may close over others. Returns a tree like y0 of
     arrays with a leading dimension of n. The error of each step is kept below `atol + rtol * |y|`;
     at most `mxstep` steps are made between two times, none longer than `hmax`. Differentiable by
     y0, t, args and what `func` closes over, forward by the equation of the tangents and in reverse
@@ -114,10 +115,15 @@ def odeint(
     settings = _Settings(rtol, atol, mxstep, hmax)
     flat_y0, unravel = ravel_pytree(y0)
 
-    def flat(y: Any, t: Any, *rest: Any) -> Any:
-        return ravel_pytree(converted(unravel(y), t, *rest))[0]
+    # Steps go forward: times that decrease are those of the mirrored equation.
+    forward = stop_gradient(jnp.where(t[-1] < t[0], -1, 1).astype(t.dtype))
 
-    return vmap(unravel)(_solver(flat, settings)(flat_y0, t, *args, *consts))
+    def flat(y: Any, t: Any, forward: Any, *rest: Any) -> Any:
+        slope = ravel_pytree(converted(unravel(y), forward * t, *rest))[0]
+        return forward.astype(slope.dtype) * slope
+
+    solve = _solver(flat, settings)
+    return vmap(unravel)(solve(flat_y0, forward * t, forward, *args, *consts))
 
 
 def _check(y0: Any, t: Any) -> None:

@@ -327,8 +327,14 @@ def interp(
     x0, x1, f0, f1 = (take_axis(v, j, 0, "clip") for v in (xp, fp) for j in (before, i))
     run, rise = x1 - x0, f1 - f0
     level = run == 0
-    slope = ((x - x0) / select(level, broadcasted(dtype.type(1), x.shape), run)).astype(values)
-    out = select(level, f0, f0 + slope * rise)
+    part = (x - x0) / select(level, broadcasted(dtype.type(1), x.shape), run)
+    weight, late = part.astype(values), part > 0.5
+    # From the nearer point, so that both points keep their digits.
+    line = select(late, f1 - (1 - weight) * rise, f0 + weight * rise)
+    # The rise may be infinite where neither point is, and a point does not count at the other.
+    blend = (1 - weight) * f0 + weight * f1
+    far = select(x == x0, f0, select(x == x1, f1, blend))
+    out = select(level, f0, select(abs(rise) < np.inf, line, far))
     if period is not None:
         return out
     (x_first, x_last), (f_first, f_last) = _ends(xp), _ends(fp)

@@ -127,7 +127,8 @@ def eig_jvp(
             "exist only for distinct eigenvalues and vectors with one largest element",
             Fix(
                 "enable_eigvec_derivs",
-                "pass enable_eigvec_derivs=True, or leave the eigenvectors out",
+                "pass enable_eigvec_derivs=True to weft.lax.linalg.eig, or leave the eigenvectors "
+                "out",
                 {"enable_eigvec_derivs": True},
             ),
         )

@@ -8,6 +8,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
+from weft.errors import Fix
 from weft.ops.elementwise.arithmetic import add, eq, neg, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import complex as complex_
@@ -35,7 +36,6 @@ from weft.ops.linalg.matrices import (
     no_derivative,
     on_diagonal,
     part,
-    pass_thin,
     reordered,
     triangle,
 )
@@ -99,7 +99,12 @@ def qr_jvp(
             f"{of} with full_matrices=True",
             "full_matrices=False, or a matrix that is not tall: the further columns of Q can be "
             "any that complete a basis",
-            pass_thin(),
+            Fix(
+                "full_matrices",
+                "pass full_matrices=False (to weft.numpy.linalg.qr mode='reduced', to "
+                "weft.scipy.linalg.qr mode='economic')",
+                {"full_matrices": False},
+            ),
         )
     outs = qr_p.bind(primals[0], pivoting=pivoting, full_matrices=full_matrices)
     q, r = outs[:2]
