@@ -3,7 +3,7 @@
     largest_errors.py --python PY --beside JAX_PY   # what is not recorded yet
     largest_errors.py ... --stride 1 --again        # all inputs of float32
     largest_errors.py ... --only sinc --dtypes float32,float64
-    largest_errors.py ... --at-worst      # the others, where weft's error over all inputs is largest
+    largest_errors.py ... --at-worst      # the others, where weft's error is largest of all inputs
 
 A row is a function, or its derivative by an argument, at one dtype. Each row is recorded when it is
 done, so that a run that ends can go on. Errors are distances from a reference with more digits (see

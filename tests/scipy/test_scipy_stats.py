@@ -155,7 +155,7 @@ def test_tails_are_relatively_precise(name):
         # SciPy's own probabilities; those of 1 - p are exact to the rounding of 1 only.
         p, q = (getattr(getattr(scipy.stats, name), m)(point, *parameters) for m in ("cdf", "sf"))
         logs = {"logcdf": (p, q), "logsf": (q, p)}
-        for method in ("cdf", "sf", "logpdf", *(logs if name == "beta" else ())):
+        for method in ("cdf", "sf", "logpdf", *logs):
             got = getattr(getattr(stats, name), method)(*f64(point, *parameters))
             if method in logs:
                 own, other = logs[method]
@@ -167,6 +167,17 @@ def test_tails_are_relatively_precise(name):
             np.testing.assert_allclose(
                 np.asarray(got)[kept], want[kept], rtol=1e-11, err_msg=f"{method} {parameters}"
             )
+
+
+@pytest.mark.parametrize("side", [stats.gumbel_r.logsf, lambda y: stats.gumbel_l.logcdf(-y)])
+def test_logarithms_of_tails_go_on_where_probabilities_end(side):
+    y = np.array([3.0, 14.0, 15.5, 80.0, 150.0, 3000.0, -3.0, -150.0, -3000.0], np.float32)
+    power = np.exp(-np.maximum(y, -10.0).astype(np.float64))
+    with np.errstate(all="ignore"):
+        want = np.where(y > 30, -y, np.log(-np.expm1(-power)))
+        slope = np.where(y > 30, -1, -power * np.exp(-power) / -np.expm1(-power))
+    np.testing.assert_allclose(side(y), want, rtol=3e-7, atol=1e-30)
+    np.testing.assert_allclose(weft.vmap(weft.grad(side))(y), slope, rtol=2e-5, atol=1e-30)
 
 
 # What a result depends on smoothly, and points inside of the support.

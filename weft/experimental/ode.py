@@ -86,12 +86,12 @@ def odeint(
 ) -> Any:  # fmt: skip
     """The solution of dy/dt = func(y, t, *args) with y = y0 at t[0], at all times of `t`.
 
-    y0: a tree of floats, or of complex numbers; `func` returns a tree like it. t: times in order, of
-    either direction, (n,) of floats. args: trees of arrays; `func` may close over others. Returns a tree like y0 of
-    arrays with a leading dimension of n. The error of each step is kept below `atol + rtol * |y|`;
-    at most `mxstep` steps are made between two times, none longer than `hmax`. Differentiable by
-    y0, t, args and what `func` closes over, forward by the equation of the tangents and in reverse
-    by the adjoint equation, for the memory of the solution alone.
+    y0: a tree of floats, or of complex numbers; `func` returns a tree like it. t: (n,) floats that
+    increase or decrease. args: trees of arrays; `func` may close over others. Returns a tree like
+    y0 of arrays with a leading dimension of n. The error of each step is kept below
+    `atol + rtol * |y|`; at most `mxstep` steps are made between two times, none longer than `hmax`.
+    Differentiable by y0, t, args and what `func` closes over, forward by the equation of the
+    tangents and in reverse by the adjoint equation, for the memory of the solution alone.
 
     Raises ShapeError for a `t` of another shape, DTypeError for a `y0` or `t` of integers.
 

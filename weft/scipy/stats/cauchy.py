@@ -87,8 +87,17 @@ def _quantile(q: Any) -> Any:
 
 logpdf, pdf = _family.density(_log_density, density_p.bind)
 cdf = _family.standard("cdf", below_p.bind)
-logcdf = _family.standard("logcdf", lambda y: jnp.log(below_p.bind(y)))
+
+
+def _log_below(y: Any) -> Any:
+    """The logarithm of the probability of at most y, from the smaller of both sides."""
+    upper = y > 0
+    part = below_p.bind(jnp.where(upper, -y, y))
+    return jnp.where(upper, jnp.log1p(-part), jnp.log(part))
+
+
+logcdf = _family.standard("logcdf", _log_below)
 sf = _family.standard("sf", lambda y: below_p.bind(-y))
-logsf = _family.standard("logsf", lambda y: jnp.log(below_p.bind(-y)))
+logsf = _family.standard("logsf", lambda y: _log_below(-y))
 ppf = _family.quantile("ppf", _quantile)
 isf = _family.quantile("isf", lambda q: -_quantile(q))

@@ -6,6 +6,8 @@ positive.
 
 from __future__ import annotations
 
+from typing import Any
+
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
@@ -13,7 +15,14 @@ from weft.ops.elementwise.formulas import Term
 from weft.ops.flops import of_each
 from weft.runtime import stablehlo
 from weft.scipy.real_functions import Real, kernel
-from weft.scipy.stats.distributions import Family, in_standard, probability, valid
+from weft.scipy.stats.distributions import (
+    Family,
+    complement,
+    in_standard,
+    log1mexp,
+    probability,
+    valid,
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -65,7 +74,18 @@ density_p = kernel(
     lambda t, ans, y: t * (ans * (1.0 - jnp.exp(jnp.minimum(y, _END)))),
 )
 logpdf, pdf = _family.density(log_density_p.bind, density_p.bind)
-logsf, sf, logcdf, cdf = _family.sides("logsf", in_standard(lambda y: -jnp.exp(y)))
+
+
+def log_rest(y: Any) -> Any:
+    """log(1 - exp(-exp(y))), which goes on where exp(y) is 0."""
+    y = jnp.minimum(y, 20.0)  # from there on it is 0
+    far, power = y < -15.0, jnp.exp(y)
+    return jnp.where(far, y - 0.5 * power, log1mexp(-jnp.where(far, 1.0, power)))
+
+
+logsf, sf = _family.pair("logsf", in_standard(lambda y: -jnp.exp(y)))
+logcdf = _family.standard("logcdf", log_rest)
+cdf = _family.standard("cdf", lambda y: complement(-jnp.exp(y)))
 
 
 @_family.formula

@@ -10,8 +10,8 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.scipy.real_functions import Real
-from weft.scipy.stats.distributions import Family, in_standard, probability, valid
-from weft.scipy.stats.gumbel_l import density_p, log_density_p
+from weft.scipy.stats.distributions import Family, complement, in_standard, probability, valid
+from weft.scipy.stats.gumbel_l import density_p, log_density_p, log_rest
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -35,7 +35,9 @@ _family = Family(__name__).examples("""
     """)
 
 logpdf, pdf = _family.density(lambda y: log_density_p.bind(-y), lambda y: density_p.bind(-y))
-logcdf, cdf, logsf, sf = _family.sides("logcdf", in_standard(lambda y: -jnp.exp(-y)))
+logcdf, cdf = _family.pair("logcdf", in_standard(lambda y: -jnp.exp(-y)))
+logsf = _family.standard("logsf", lambda y: log_rest(-y))
+sf = _family.standard("sf", lambda y: complement(-jnp.exp(-y)))
 
 
 @_family.formula
