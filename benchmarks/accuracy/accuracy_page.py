@@ -24,9 +24,9 @@ writes this page from `benchmarks/accuracy/results.json`.
 
 {covered}
 
-The figures for float32 were recorded with a stride, on a busy machine; weft's own of {whole} of
-the {rows} rows of one argument at all normal numbers. `benchmarks/accuracy/all_inputs.py` does the
-same for the others, in some minutes each, and goes on where it ended.
+The figures for float32 were recorded with a stride. Those of weft are of all normal numbers for
+{whole} of the {rows} rows of one argument (`benchmarks/accuracy/all_inputs.py`), and the others' are
+there also taken where weft's error is largest.
 
 How it is counted:
 
