@@ -25,8 +25,8 @@ writes this page from `benchmarks/accuracy/results.json`.
 {covered}
 
 The figures for float32 were recorded with a stride. Those of weft are of all normal numbers for
-{whole} of the {rows} rows of one argument (`benchmarks/accuracy/all_inputs.py`), and the others' are
-there also taken where weft's error is largest.
+{whole} of the {rows} rows of one argument (`benchmarks/accuracy/all_inputs.py`). There those of the
+others are taken where weft's error is largest, too.
 
 How it is counted:
 

@@ -146,6 +146,9 @@ def randint(
 ) -> Array:
     """Integers uniformly distributed in [minval, maxval).
 
+    The bits are JAX's, whose product of remainders leaves the width of the dtype: a span of more
+    than half of the dtype's range is drawn unevenly, up to twice as often at its lower end.
+
     Args:
         key (Array): A random key.
         shape: The shape of the result.
