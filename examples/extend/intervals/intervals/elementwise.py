@@ -164,6 +164,19 @@ def sub_interval(x: Any, y: Any) -> Interval:
 register_interval(p.sub_p, sub_interval)
 
 
+def share_interval(x: Any, y: Any) -> Interval:
+    """The share of one operand in a sum of exponentials: it rises with it, and falls with the
+    other."""
+    (x_low, x_high), (y_low, y_high) = bounds(x), bounds(y)
+    lower = p.logaddexp_share_p.bind(x_low, y_high)
+    real("logaddexp_share", lower)
+    upper = p.logaddexp_share_p.bind(x_high, y_low)
+    return cut(Interval(down_loosely(lower), up_loosely(upper)), 0, 1)
+
+
+register_interval(p.logaddexp_share_p, share_interval)
+
+
 def corners(function: Callable[[Any, Any], Any], x: Any, y: Any) -> Bounds:
     """The least and the largest of a function at the corners of a box, without rounding."""
     values = [function(a, b) for a in bounds(x) for b in bounds(y)]
