@@ -30,6 +30,8 @@ from weft.numpy.nan_reductions import is_nan, without_nan
 from weft.numpy.reductions import kept
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import le, lt, rem
+from weft.ops.elementwise.complex import complex, imag, real
+from weft.ops.elementwise.distances import height_p
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full, iota
 from weft.ops.reductions import argreduce
@@ -325,16 +327,10 @@ def interp(
     i = _search(xp, x, "right").clip(1, xp.size - 1)
     before = i - 1
     x0, x1, f0, f1 = (take_axis(v, j, 0, "clip") for v in (xp, fp) for j in (before, i))
-    run, rise = x1 - x0, f1 - f0
+    run = x1 - x0
     level = run == 0
     part = (x - x0) / select(level, broadcasted(dtype.type(1), x.shape), run)
-    weight, late = part.astype(values), part > 0.5
-    # From the nearer point, so that both points keep their digits.
-    line = select(late, f1 - (1 - weight) * rise, f0 + weight * rise)
-    # The rise may be infinite where neither point is, and a point does not count at the other.
-    blend = (1 - weight) * f0 + weight * f1
-    far = select(x == x0, f0, select(x == x1, f1, blend))
-    out = select(level, f0, select(abs(rise) < np.inf, line, far))
+    out = select(level, f0, _height(part.astype(dtypes.to_real(values)), f0, f1))
     if period is not None:
         return out
     (x_first, x_last), (f_first, f_last) = _ends(xp), _ends(fp)
@@ -346,6 +342,13 @@ def interp(
         above = f_last if right is None else right.astype(values)
         out = select(x_last < x, broadcasted(above, x.shape), out)
     return out
+
+
+def _height(part: Any, first: Any, last: Any) -> Any:
+    """The height at a part of the way between two, which may be complex."""
+    if first.dtype not in dtypes.COMPLEX:
+        return height_p.bind(part, first, last)
+    return complex(*[height_p.bind(part, of(first), of(last)) for of in (real, imag)])
 
 
 def _periodic(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:

@@ -1,4 +1,5 @@
-"""hypot, and the cosine of a right triangle: x / hypot(x, y), by which derivatives stay in range.
+"""hypot, and the cosine of a right triangle: x / hypot(x, y), by which derivatives stay in range;
+the height at a part of the way between two heights.
 
 The squares of two sides overflow and underflow where the angle between them, its derivatives and
 the distance do not. Written with cosines and distances alone, no derivative of `hypot`, `atan2`,
@@ -12,7 +13,7 @@ from typing import Any
 
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise.arithmetic import div, eq, mul, neg, scalar
+from weft.ops.elementwise.arithmetic import div, eq, mul, neg, scalar, sub
 from weft.ops.elementwise.families import repeated
 from weft.ops.elementwise.formulas import Term, kernel, where
 from weft.ops.elementwise.selection import select
@@ -77,3 +78,21 @@ def _over_distance(side: Any, x: Any, y: Any) -> Any:
 
 
 cosine_p: Primitive = kernel("cosine", cosine_formula, cosine_jvp_x, cosine_jvp_y)
+
+
+def height_formula(part: Term, first: Term, last: Term) -> Term:
+    """first + part (last - first), from the nearer of both, so that each keeps its digits."""
+    rise, before, late = last - first, part - 1.0, part > 0.5
+    near, step = where(late, last, first), where(late, before, part)
+    # The rise may be infinite where neither height is, and one does not count at the other.
+    blend = where(step.equals(0.0), near, part * last - before * first)
+    return where(abs(rise) < math.inf, near + step * rise, blend)
+
+
+height_p: Primitive = kernel(
+    "height_between",
+    height_formula,
+    lambda t, ans, part, first, last: mul(t, sub(last, first)),
+    lambda t, ans, part, first, last: mul(t, sub(scalar(1, part), part)),
+    lambda t, ans, part, first, last: mul(t, part),
+)
