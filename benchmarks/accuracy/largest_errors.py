@@ -269,18 +269,18 @@ def main():
         }
         for row, by, dtype in rows(options.only, options.dtypes.split(",")):
             key = key_of(row, by, dtype)
-            if options.at_worst:
-                if recorded.get(key, {}).get("weft") == "all":
-                    compare_at_worst(row, by, recorded[key]["worst"], evaluators, folder)
-                continue
-            if key in recorded and not options.again:
-                continue
             began = time.monotonic()
-            recorded[key] = measured(row, by, dtype, evaluators, options.stride, folder)
+            if options.at_worst:
+                if recorded.get(key, {}).get("weft") != "all":
+                    continue
+                compare_at_worst(row, by, recorded[key]["worst"], evaluators, folder)
+            elif key in recorded and not options.again:
+                continue
+            else:
+                recorded[key] = measured(row, by, dtype, evaluators, options.stride, folder)
             worst = {lib: f"{one[0]:.3g}" for lib, one in recorded[key]["worst"].items()}
             print(f"{key}: {worst} {time.monotonic() - began:.1f} s", flush=True)
             file.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
-        file.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
         for evaluate in evaluators.values():
             evaluate.close()
 

@@ -30,7 +30,6 @@ from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, ShapeError
 from weft.errors.argument_errors import not_a_function, refusal
 from weft.flatten_util import ravel_pytree
-from weft.ops.elementwise.convert import stop_gradient
 
 __all__ = ["odeint"]
 
@@ -116,7 +115,7 @@ def odeint(
     flat_y0, unravel = ravel_pytree(y0)
 
     # Steps go forward: times that decrease are those of the mirrored equation.
-    forward = stop_gradient(jnp.where(t[-1] < t[0], -1, 1).astype(t.dtype))
+    forward = jnp.where(t[-1] < t[0], -1, 1).astype(t.dtype)
 
     def flat(y: Any, t: Any, forward: Any, *rest: Any) -> Any:
         slope = ravel_pytree(converted(unravel(y), forward * t, *rest))[0]

@@ -57,9 +57,16 @@ def _unrounded(value: Any, call: Arguments) -> Any:
     return value
 
 
-def _stored(value: Any, call: Arguments) -> Any:
+def take_stored(value: Any, call: Arguments) -> Any:
+    """An operand that goes into the first one: a number keeps the digits that this can hold."""
     check_arrays(call.operation, value, argument=call.name)
     return number_for(call.operation, value, call.type.dtype)
+
+
+def take_beside(value: Any, call: Arguments) -> Any:
+    """An operand that is computed with beside the first one, in its real or complex dtype."""
+    check_arrays(call.operation, value, argument=call.name)
+    return number_for(call.operation, value, inexact(call.type.dtype))
 
 
 def of_rank(
@@ -269,8 +276,7 @@ operand_kind = Kind(
     arrays=True,
 )
 Operand = Annotated[ArrayLike, dataclasses.replace(operand_kind, by_class=True)]
-# One that is put into the first operand: a number does not lose digits that this can hold.
-Stored = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_stored, by_class=True)]
+Stored = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=take_stored, by_class=True)]
 # Those of one call get the dtype that they promote to.
 promoted_kind = dataclasses.replace(operand_kind, take=_unrounded, together=common)
 Promoted = Annotated[ArrayLike, dataclasses.replace(promoted_kind, by_class=True)]

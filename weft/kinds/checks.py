@@ -53,7 +53,7 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
         if isinstance(value, (np.ndarray, np.generic, bool, int, float, complex)):
             dtype = getattr(value, "dtype", _FLOAT)
             if dtype.kind in "OSUMm":
-                which = _place_of(argument, position, len(values))
+                which, _ = _place_of(argument, position, len(values))
                 message = f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})"
                 wanted = "a numeric or boolean dtype"
                 raise refusal(WeftTypeError, message, operation, f"dtype {dtype}", wanted)
@@ -67,9 +67,8 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
             else:
                 continue
         fix = None
-        which = _place_of(argument, position, len(values))
+        which, name = _place_of(argument, position, len(values))
         if isinstance(value, (list, tuple)):
-            name = which.removeprefix("argument ") if argument.isidentifier() else "x"
             changes = {"argument": argument or position}
             fix = Fix("array", f"convert it: weft.numpy.array({name})", changes)
         message = f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})"
@@ -78,12 +77,12 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
         raise refusal(WeftTypeError, message, operation, got, wanted, fix)
 
 
-def _place_of(argument: str, position: int, count: int) -> str:
-    """How an error calls one of so many values."""
+def _place_of(argument: str, position: int, count: int) -> tuple[str, str]:
+    """How an error calls one of so many values, and how its fix writes it."""
     if not argument:
-        return f"argument {position}"
+        return f"argument {position}", "x"
     place = argument if count == 1 else f"{argument}[{position}]"
-    return f"argument {place}" if argument.isidentifier() else place
+    return (f"argument {place}", place) if argument.isidentifier() else (place, "x")
 
 
 def operand(operation: str, value: Any, argument: str = "") -> Any:

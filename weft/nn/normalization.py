@@ -25,19 +25,11 @@ from weft.kinds.arguments import (
     NamedAxes,
     operand_kind,
     promoted_kind,
+    take_beside,
 )
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import (
-    axes_of,
-    axis_of,
-    broadcast_shape,
-    broadcasted,
-    check_arrays,
-    inexact,
-    promoted,
-)
+from weft.kinds.checks import axes_of, axis_of, broadcast_shape, broadcasted, inexact, promoted
 from weft.kinds.kind import Arguments, Kind
-from weft.kinds.numbers import number_for
 from weft.numpy.axis_names import has_names, split_axes
 from weft.numpy.creation import with_lists
 from weft.numpy.elementwise import filled, maximum
@@ -71,11 +63,6 @@ def _inexact(operation: str, values: list[Any]) -> Sequence[Any]:
     return promoted(operation, *wide)
 
 
-def _take_beside(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
-    return number_for(call.operation, value, inexact(call.type.dtype))
-
-
 def _take_summed(value: Any, call: Arguments) -> tuple[Any, ...]:
     # The weights may have more dimensions, which count then.
     ndim = max(call.type.ndim, 0 if call["b"] is None else type_of(call["b"]).ndim)
@@ -93,7 +80,7 @@ def _take_numbers(value: Any, call: Arguments) -> Any:
 _numbers_kind = dataclasses.replace(promoted_kind, take=_take_numbers, together=_inexact)
 Numbers = Annotated[ArrayLike, _numbers_kind]
 # A number does not lose digits that the operand's numbers have.
-Beside = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_take_beside)]
+Beside = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=take_beside)]
 _summed_kind = Kind(_take_summed, "an axis, several, or None for all", (99, 0.5), 0, plain=NEVER)
 SummedAxes = Annotated[Any, dataclasses.replace(_summed_kind, late=True)]
 AnyDType = Annotated[

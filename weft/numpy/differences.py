@@ -23,6 +23,8 @@ from weft.kinds.arguments import (
     choice,
     operand_kind,
     promoted_kind,
+    take_beside,
+    take_stored,
 )
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, check_arrays, inexact, promoted
@@ -69,22 +71,12 @@ def _signal(value: Any, call: Arguments) -> Any:
     return _with_dimensions(_real(value, call), call)
 
 
-def _beside(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
-    return number_for(call.operation, value, call.type.dtype)
-
-
 def _jump(value: Any, call: Arguments) -> Any:
     return number_for(call.operation, _real(value, call), call.type.dtype)
 
 
-def _step(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
-    return number_for(call.operation, value, inexact(call.type.dtype))
-
-
 def _steps(values: tuple[Any, ...], call: Arguments) -> tuple[Any, ...]:
-    return tuple(_step(value, call) for value in values)
+    return tuple(take_beside(value, call) for value in values)
 
 
 def _line(value: Any, call: Arguments) -> Any:
@@ -118,8 +110,8 @@ Period = Annotated[
 ]
 Jump = Annotated[Any, dataclasses.replace(_array, take=_jump, wrong=(1j, "text"))]
 # A number is converted to the dtype of the first operand, without rounding on the way.
-Beside = Annotated[Any, dataclasses.replace(operand_kind, take=_beside)]
-Step = Annotated[Any, dataclasses.replace(operand_kind, take=_step)]
+Beside = Annotated[Any, dataclasses.replace(operand_kind, take=take_stored)]
+Step = Annotated[Any, dataclasses.replace(operand_kind, take=take_beside)]
 Steps = Annotated[Any, dataclasses.replace(operand_kind, take=_steps, arrays=False, wrong=())]
 Line = Annotated[
     ArrayLike, dataclasses.replace(promoted_kind, take=_line, arrays=False, right=_vector)

@@ -115,13 +115,12 @@ def _far_log_ratio(x: Term, y: Term) -> Term:
     most = dtypes.finfo(x.dtype).maxexp
     power = most * 25 // 32
     above, below = x > y * 2.0 ** (most - 3), y > x * 2.0 ** (most - 3)
-    up, down = where(below, 2.0**power, x.full(1.0)), where(above, 2.0**power, x.full(1.0))
-    up, down = where(above, 2.0**-power, up), where(below, 2.0**-power, down)
-    logarithm = (x * up / (y * down)).log()
+    up = where(below, 2.0**power, where(above, 2.0**-power, x.full(1.0)))
+    logarithm = (x * up / (y / up)).log()
+    sign = where(below, 1.0, where(above, -1.0, x.full(0.0)))
     rest = 2 * power * math.log(2)
     digits = math.floor(rest * 8) / 8  # exact in each dtype
-    more = where(below, -(rest - digits), where(above, rest - digits, x.full(0.0)))
-    return (logarithm + more) + where(below, -digits, where(above, digits, x.full(0.0)))
+    return (logarithm - sign * (rest - digits)) - sign * digits
 
 
 def log_ratio(x: Term, y: Term) -> Term:
