@@ -127,7 +127,7 @@ def _take_numbers(value: Any, call: Arguments) -> Any:
         message = f"{call.name} has a number for each of spatial_dims"
         got = f"{call.name} {type_of(value)} and spatial_dims={call['spatial_dims']}"
         raise ShapeError(message, got=got, wanted=f"shape {shape}")
-    return number_for(call.operation, value, _computing_dtype(call.type.dtype))
+    return number_for(value, _computing_dtype(call.type.dtype))
 
 
 _method_kind = Kind(

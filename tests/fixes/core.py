@@ -23,6 +23,7 @@ from weft.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
     UnboundAxisError,
+    WeftOverflowError,
     WeftTypeError,
     WeftValueError,
 )
@@ -504,4 +505,28 @@ PRIMITIVES = [
     ),
 ]
 
-FIXES = VALUES + TYPES + AXES + TRACED + PRIMITIVES
+NUMBERS = [
+    Fixed(
+        "to a dtype that holds it, for example x.astype('int32')",
+        wrong=lambda: np.int8(1) + jnp.asarray([1], "int8") * 300,
+        fixed=lambda fix: np.int8(1) + jnp.asarray([1], "int8").astype(fix.data["wide"]) * 300,
+        value=301,
+        error=WeftOverflowError,
+    ),
+    Fixed(
+        "ask for a dtype that holds it, for example dtype='int64'",
+        wrong=lambda: jnp.full(1, 2**40, dtype="int32"),
+        fixed=lambda fix: jnp.full(1, 2**40, dtype=fix.data["wide"]),
+        value=2**40,
+        error=WeftOverflowError,
+    ),
+    Fixed(
+        "give it a wider dtype, jnp.asarray(1099511627776, 'int64'), or set enable_x64",
+        wrong=lambda: jnp.asarray(2**40),
+        fixed=lambda fix: jnp.asarray(int(fix.data["value"]), fix.data["wide"]),
+        value=2**40,
+        error=WeftOverflowError,
+    ),
+]
+
+FIXES = VALUES + TYPES + AXES + TRACED + PRIMITIVES + NUMBERS

@@ -8,7 +8,7 @@ import weft
 import weft.numpy as jnp
 from fixes import Fixed
 from weft import random
-from weft.errors import DTypeError, ShapeError, WeftTypeError, WeftValueError
+from weft.errors import DTypeError, ShapeError, WeftOverflowError, WeftTypeError, WeftValueError
 from weft.extend.random import define_generator, threefry_2x32
 from weft.random import generator
 
@@ -53,6 +53,20 @@ def typed(bits, width, shape):
 
 
 FIXES = [
+    Fixed(
+        "fold larger numbers in piece by piece",
+        wrong=lambda: random.fold_in(KEY, 2**40),
+        fixed=lambda fix: random.key_data(random.fold_in(random.fold_in(KEY, 2**8), 0)),
+        value=has((2,), "uint32"),
+        error=WeftOverflowError,
+    ),
+    Fixed(
+        "take a smaller one, such as seed % 2**63",
+        wrong=lambda: random.key(2**70 + 5),
+        fixed=lambda fix: random.key_data(random.key((2**70 + 5) % 2**63)),
+        value=random.key_data(random.key(5)),
+        error=WeftOverflowError,
+    ),
     Fixed(
         "use one of them (keys[0])",
         wrong=lambda: random.normal(KEYS),

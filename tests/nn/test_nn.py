@@ -251,6 +251,16 @@ def test_logsumexp_of_special_values():
     assert nn.logsumexp(jnp.array([jnp.inf, 0.0])).item() == np.inf
     assert np.isnan(nn.logsumexp(jnp.array([0.0]), b=-1.0).item())
     assert nn.logsumexp(jnp.array([jnp.inf, 1.0]), b=jnp.array([0.0, 1.0])).item() == 1.0
+    # Terms that cancel: the logarithm has an infinite derivative, that of the size a corner.
+    cancel, b = jnp.array([1.0, 1.0]), jnp.array([1.0, -1.0])
+    got, sign = nn.logsumexp(cancel, b=b, return_sign=True)
+    assert (got.item(), sign.item()) == (-np.inf, 0.0)
+    slopes = grad(lambda x: nn.logsumexp(x, b=b))(cancel)
+    np.testing.assert_array_equal(slopes, [np.inf, -np.inf])
+    slopes = grad(lambda x: nn.logsumexp(x, b=b, return_sign=True)[0])(cancel)
+    np.testing.assert_array_equal(slopes, [0.0, 0.0])
+    slopes = grad(lambda x: nn.logsumexp(x, b=b))(jnp.array([-jnp.inf, -jnp.inf]))
+    np.testing.assert_array_equal(slopes, [0.0, 0.0])
     z = np.array([1 + 1j, 2.0 - 3j])
     np.testing.assert_allclose(
         nn.logsumexp(exact_array(z, "complex128")).item(), np.log(np.exp(z).sum())

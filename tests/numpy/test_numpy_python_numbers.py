@@ -16,6 +16,7 @@ import weft
 import weft.numpy as jnp
 from valid_calls import KEY, Valid, valid_calls
 from weft import lax, tree
+from weft.errors import WeftOverflowError
 
 BEYOND = 300  # 44 in eight bits, which stands among the elements
 SMALL = np.array([44, 1, 2, 3], np.int8)
@@ -95,6 +96,17 @@ WRITES = {
     "at array": lambda x: x.at[jnp.array([1, 1])].add(BEYOND),
     "full": lambda x: lax.full(x.shape, BEYOND, x.dtype),
     "full_like": lambda x: lax.full_like(x, BEYOND),
+    "jnp.full": lambda x: jnp.full(x.shape, BEYOND, x.dtype),
+    "array of a number": lambda x: jnp.array(BEYOND, x.dtype),
+    "array of a list": lambda x: jnp.array([1, [BEYOND][0]], x.dtype),
+    "arange": lambda x: jnp.arange(BEYOND, BEYOND + 2, dtype=x.dtype),
+    "lax.pad": lambda x: lax.pad(x, BEYOND, [(1, 0, 0)]),
+    "lax.reduce": lambda x: lax.reduce(x, BEYOND, lax.add, [0]),
+    "reduce_window": lambda x: lax.reduce_window(x, BEYOND, lax.add, (2,), (1,), "VALID"),
+    "ref[...] = value": lambda x: weft.new_ref(x).set(BEYOND),
+    "swap": lambda x: weft.ref.swap(weft.new_ref(x), (0,), BEYOND),
+    "addupdate": lambda x: weft.ref.addupdate(weft.new_ref(x), (0,), BEYOND),
+    "operator +": lambda x: x + BEYOND,
 } | {
     f"at {name}": lambda x, name=name: getattr(x.at[0], name)(BEYOND)
     for name in "set add subtract multiply power min max".split()
@@ -105,8 +117,10 @@ WRITES = {
 def test_what_is_written_into_an_array_fits(name: str) -> None:
     x = jnp.asarray(SMALL)
     for function in (WRITES[name], weft.jit(WRITES[name])):
-        with pytest.raises(OverflowError, match="300 does not fit in int8"):
+        with pytest.raises(WeftOverflowError, match="300 does not fit in int8") as caught:
             function(x)
+        error = caught.value
+        assert (error.operation or error.called) and error.fix
 
 
 def test_fill_diagonal_refuses_what_does_not_fit() -> None:

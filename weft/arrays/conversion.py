@@ -112,8 +112,7 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
         guard("host_to_device", type, None)
     out: Array | None = _scalars.get(key)
     if out is None or out.is_deleted():
-        with np.errstate(all="ignore"):  # 1e300 in float32 is infinity
-            out = put(np.asarray(value, type.dtype), type)
+        out = put(np.asarray(dtypes.number(value, type.dtype)), type)
         if value.__class__ is float or value.__class__ is complex:
             mark_rounded(out)
         if value == value:  # NaN is no key

@@ -166,7 +166,7 @@ def initial_values(inits: Sequence[Any], types: Sequence[ArrayType]) -> list[Any
     out = []
     for init, of in zip(inits, types, strict=True):
         if isinstance(init, (bool, int, float, complex)):
-            init = of.dtype.type(init)
+            init = dtypes.number(init, of.dtype)
         elif isinstance(init, np.generic) and init.dtype != of.dtype:
             init = user_value(init)
         if type_of(init).shape:

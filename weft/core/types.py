@@ -288,10 +288,7 @@ def _number_type(dtype: Any, weak_type: bool = True) -> ArrayType:
 def _type_of_int(value: int) -> ArrayType:
     dtype = dtypes.default_int()
     if not dtypes.fits(value, dtype):
-        raise OverflowError(
-            f"the Python integer {value} does not fit in {dtype.name}; "
-            "give it a wider dtype, or set enable_x64"
-        )
+        raise dtypes.does_not_fit(value, dtype, "value")
     return _number_type(dtype)
 
 
@@ -380,12 +377,4 @@ def user_value(value: Any) -> Any:
     dtype = dtypes.canonical(value.dtype)
     if dtype == value.dtype:
         return value
-    if dtype.kind in "iu" and not dtypes.fits(int(value), dtype):
-        if dtypes.keeps_low_bits():
-            return dtypes.low_bits(int(value), dtype)
-        raise OverflowError(
-            f"the integer {value} does not fit in {dtype.name}; make it an array of an explicit "
-            "dtype, or set enable_x64"
-        )
-    with np.errstate(over="ignore"):  # as for an array, a number too large becomes infinity
-        return dtype.type(value)
+    return dtypes.number(value, dtype, "value")

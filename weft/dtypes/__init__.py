@@ -11,7 +11,6 @@ or 64 by the setting `enable_x64`.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, NoReturn, TypeAlias, overload
 
@@ -72,6 +71,20 @@ from weft.dtypes.dtype_kinds import (
     uint32,
     uint64,
 )
+from weft.dtypes.widths import (
+    HALVED,
+    canonical,
+    default_complex,
+    default_float,
+    default_int,
+    default_uint,
+    does_not_fit,
+    fits,
+    keeps_low_bits,
+    limits,
+    low_bits,
+    number,
+)
 from weft.errors import DTypeError, Fix, TypePromotionError, WeftTypeError, WeftValueError
 
 # fmt: off
@@ -80,13 +93,13 @@ __all__ = [
     "NARROW_FLOATING", "NARROW_INTEGER", "NUMERIC", "ORDERED", "REAL", "SIGNED", "UNSIGNED",
     "DType", "TypePromotionError", "allowed", "bfloat16", "bool_", "canonical",
     "canonicalize_dtype", "common_kind", "complex64", "complex128", "default_complex",
-    "default_float", "default_int", "default_uint", "extended", "finfo", "fits", "float0",
-    "float16", "float32", "float64", "iinfo", "int8", "int16", "int32", "int64", "is_boolean",
-    "is_complex", "is_extended", "is_floating", "is_inexact", "is_integer", "is_numeric",
-    "is_real", "is_signed", "is_unsigned", "issubdtype", "itemsize_bits", "keeps_low_bits",
-    "low_bits", "of_scalar", "parse", "prng_key", "promote", "promote_types",
-    "register_operand_type", "requested", "result_type", "scalar_type_of", "short_name",
-    "tangent_dtype", "to_complex", "to_real", "uint8", "uint16", "uint32", "uint64",
+    "default_float", "default_int", "default_uint", "does_not_fit", "extended", "finfo", "fits",
+    "float0", "float16", "float32", "float64", "iinfo", "int8", "int16", "int32", "int64",
+    "is_boolean", "is_complex", "is_extended", "is_floating", "is_inexact", "is_integer",
+    "is_numeric", "is_real", "is_signed", "is_unsigned", "issubdtype", "itemsize_bits",
+    "keeps_low_bits", "limits", "low_bits", "number", "of_scalar", "parse", "prng_key", "promote",
+    "promote_types", "register_operand_type", "requested", "result_type", "scalar_type_of",
+    "short_name", "tangent_dtype", "to_complex", "to_real", "uint8", "uint16", "uint32", "uint64",
 ]
 # fmt: on
 
@@ -140,48 +153,6 @@ def _category(dtype_like: Any) -> Any:
     if dtype_like is None or dtype_like is object:
         return np.dtype(dtype_like)
     return parse(dtype_like)
-
-
-# Default widths
-
-
-def default_int() -> np.dtype[Any]:
-    """The dtype of an integer that asks for no width: int32, or int64 with `enable_x64`."""
-    return int64 if config.settings().enable_x64 else int32
-
-
-def default_uint() -> np.dtype[Any]:
-    """The dtype of an unsigned integer that asks for no width."""
-    return uint64 if config.settings().enable_x64 else uint32
-
-
-def default_float() -> np.dtype[Any]:
-    """The dtype of a real number that asks for no width: float32, or float64 with `enable_x64`."""
-    return float64 if config.settings().enable_x64 else float32
-
-
-def default_complex() -> np.dtype[Any]:
-    """The dtype of a complex number that asks for no width."""
-    return complex128 if config.settings().enable_x64 else complex64
-
-
-_HALVED: dict[Any, np.dtype[Any]] = {
-    int64: int32,
-    uint64: uint32,
-    float64: float32,
-    complex128: complex64,
-}
-
-
-def canonical(dtype: DType) -> DType:
-    """The dtype of a value without an explicit one, such as a NumPy array passed in.
-
-    Narrows 64-bit types to 32 bits unless `enable_x64` is set, and keeps all others. A NumPy dtype
-    of the other byte order becomes the machine's.
-    """
-    if not getattr(dtype, "isnative", True):
-        dtype = dtype.newbyteorder("=")
-    return dtype if config.settings().enable_x64 else _HALVED.get(dtype, dtype)
 
 
 _BY_PYTHON_TYPE = {int: default_int, float: default_float, complex: default_complex}
@@ -260,11 +231,11 @@ def requested(dtype_like: Any) -> DType:
 
 def allowed(dtype: DType) -> DType:
     """A dtype, cut to 32 bits where the setting `dtype_rule="jax"` says so."""
-    if dtype not in _HALVED:
+    if dtype not in HALVED:
         return dtype
     in_force = config.settings()
     honoured = in_force.dtype_rule == "weft" or in_force.enable_x64
-    return dtype if honoured else _HALVED[dtype]
+    return dtype if honoured else HALVED[dtype]
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
@@ -283,29 +254,6 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
         fix = Fix("argument", "pass allow_extended_dtype=True", {"allow_extended_dtype": True})
         raise DTypeError(message, operation="canonicalize_dtype", got=str(out), fix=fix)
     return out
-
-
-def keeps_low_bits(*values: int) -> bool:
-    """Whether integers that do not fit in a dtype lose their high bits there; else they are errors.
-
-    They do with the setting `dtype_rule="jax"`. Python integers, which `values` are, have to fit in
-    the default width nevertheless.
-    """
-    if config.settings().dtype_rule == "weft":
-        return False
-    width = default_int()
-    return all(fits(value, width) for value in values)
-
-
-def low_bits(value: int, dtype: DType) -> Any:
-    """An integer as a NumPy scalar of an integer dtype, which keeps its lowest bits.
-
-    >>> int(low_bits(300, uint8)), int(low_bits(200, int8))
-    (44, -56)
-    """
-    limits = iinfo(dtype)
-    low, size = int(limits.min), int(limits.max) - int(limits.min) + 1
-    return dtype.type((value - low) % size + low)
 
 
 def _parse_numpy(dtype_like: Any) -> np.dtype[Any]:
@@ -459,10 +407,10 @@ def _promote(
         _refuse_promotion(dtypes, strict)
     if isinstance(point, str):
         wide = {_WEAK_INT: int64, _WEAK_FLOAT: float64, _WEAK_COMPLEX: complex128}[point]
-        return wide if enable_x64 else _HALVED[wide], True
+        return wide if enable_x64 else HALVED[wide], True
     # uint32 meets a signed integer in int64, which neither of them asked for.
-    if not enable_x64 and not any(dtype in _HALVED for dtype in dtypes):
-        point = _HALVED.get(point, point)
+    if not enable_x64 and not any(dtype in HALVED for dtype in dtypes):
+        point = HALVED.get(point, point)
     return point, all_weak and point != bool_
 
 
@@ -635,33 +583,6 @@ def iinfo(int_type: Any) -> ml_dtypes.iinfo:
         )
         raise DTypeError(message, operation="iinfo", got=short_name(dtype), fix=fix)
     return ml_dtypes.iinfo(dtype)
-
-
-@functools.cache
-def _limits(dtype: DType) -> tuple[int, int]:
-    limits = ml_dtypes.iinfo(dtype)  # making one takes longer than all the rest of `fits`
-    return int(limits.min), int(limits.max)
-
-
-def fits(value: int, dtype: DType) -> bool:
-    """Whether a Python integer has a value in `dtype` (for inexact dtypes: a finite one).
-
-    >>> fits(127, int8), fits(128, int8), fits(-1, uint64)
-    (True, False, False)
-    """
-    if is_integer(dtype):
-        low, high = _limits(dtype)
-        return low <= value <= high
-    if is_boolean(dtype):
-        return value in (0, 1)
-    if not is_inexact(dtype):
-        return False
-    try:
-        with np.errstate(over="ignore"):
-            # Rounding decides at the edge, and only the dtype itself knows how it rounds.
-            return math.isfinite(abs(complex(np.asarray(float(value)).astype(dtype))))
-    except OverflowError:
-        return False
 
 
 def tangent_dtype(dtype: DType) -> DType:

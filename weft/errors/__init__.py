@@ -32,8 +32,8 @@ __all__ = [
     "ProfilerError", "RetracingWarning", "ShapeError", "TracerArrayConversionError",
     "TracerBoolConversionError", "TracerIntegerConversionError", "TreeError", "TypePromotionError",
     "UnboundAxisError", "UnexpectedTracerError", "WeftArgumentError", "WeftError",
-    "WeftIndexError", "WeftNotImplementedError", "WeftTypeError", "WeftValueError", "api_boundary",
-    "install_excepthook", "trim",
+    "WeftIndexError", "WeftNotImplementedError", "WeftOverflowError", "WeftTypeError",
+    "WeftValueError", "api_boundary", "install_excepthook", "trim",
 ]
 # fmt: on
 
@@ -228,6 +228,10 @@ class TypePromotionError(DTypeError):
 
 class WeftValueError(WeftError, ValueError):
     """An argument is of the right kind and has a value that the operation cannot take."""
+
+
+class WeftOverflowError(WeftError, OverflowError):
+    """A number does not fit in a dtype."""
 
 
 class AxisError(WeftError, ValueError, IndexError):

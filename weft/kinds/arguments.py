@@ -60,13 +60,13 @@ def _unrounded(value: Any, call: Arguments) -> Any:
 def take_stored(value: Any, call: Arguments) -> Any:
     """An operand that goes into the first one: a number keeps the digits that this can hold."""
     check_arrays(call.operation, value, argument=call.name)
-    return number_for(call.operation, value, call.type.dtype)
+    return number_for(value, call.type.dtype)
 
 
 def take_beside(value: Any, call: Arguments) -> Any:
     """An operand that is computed with beside the first one, in its real or complex dtype."""
     check_arrays(call.operation, value, argument=call.name)
-    return number_for(call.operation, value, inexact(call.type.dtype))
+    return number_for(value, inexact(call.type.dtype))
 
 
 def of_rank(

@@ -100,20 +100,10 @@ def operands(operation: str, *values: Any) -> tuple[Any, ...]:
     return tuple([user_value(x) if isinstance(x, np.generic) else x for x in values])
 
 
-def does_not_fit(operation: str, value: int, dtype: Any) -> OverflowError:
-    """The error for a Python integer that does not fit in the dtype."""
-    return OverflowError(
-        f"{operation}: the Python integer {value} does not fit in {dtype.name}, the dtype of "
-        f"the other operand; convert that one first, for example x.astype('int64')"
-    )
-
-
-def check_fits(operation: str, value: Any, dtype: Any) -> None:
-    """Raises OverflowError for a Python integer that does not fit in an integer dtype."""
-    if type(value) is not int or dtype not in dtypes.INTEGER or dtypes.fits(value, dtype):
-        return
-    if not dtypes.keeps_low_bits(value):
-        raise does_not_fit(operation, value, dtype)
+def check_fits(value: Any, dtype: Any, operation: str = "") -> None:
+    """Raises WeftOverflowError for a Python integer that does not fit in an integer dtype."""
+    if type(value) is int and dtype in dtypes.INTEGER:
+        dtypes.number(value, dtype, operation=operation)
 
 
 _FLOAT = np.dtype(float)

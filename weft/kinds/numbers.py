@@ -15,7 +15,7 @@ from weft.arrays.array import put
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import DTypeError
-from weft.kinds.checks import check_arrays, check_fits, does_not_fit, operands
+from weft.kinds.checks import check_arrays, check_fits, operands
 from weft.ops.elementwise.convert import convert_element_type_p
 
 _trace = current_variable.get
@@ -45,7 +45,7 @@ def as_operand(operation: str, value: Any, argument: str = "") -> Any:
     if isinstance(value, np.generic):
         dtype = dtypes.canonical(value.dtype)
         if dtype != value.dtype:
-            return number_of(value, dtype, operation)
+            return dtypes.number(value, dtype, "value")
     return value
 
 
@@ -65,34 +65,34 @@ def promote_operands(operation: str, *values: Any) -> tuple[Any, ...]:
     if weak:
         return given
     if dtype not in WIDE:
-        return tuple([number_for(operation, x, dtype) for x in given])
-    return tuple([in_dtype(x, dtype, operation) for x in values])
+        return tuple([number_for(x, dtype) for x in given])
+    return tuple([in_dtype(x, dtype) for x in values])
 
 
-def number_for(operation: str, value: Any, dtype: Any) -> Any:
+def number_for(value: Any, dtype: Any, operation: str = "") -> Any:
     """Converts a Python number, NumPy scalar or NumPy array to `dtype` where the default width
     would lose digits or overflow; others are unchanged. Raises OverflowError for an integer beyond
     an integer dtype."""
     if isinstance(value, (np.ndarray, np.generic)):
         given = value.dtype
         if dtype in WIDE and given in dtypes.ANY and RANK[given.kind] <= RANK[dtype.kind]:
-            return in_dtype(value, dtype, operation)
+            return in_dtype(value, dtype)
         return user_value(value)
     if type(value) not in NUMBERS or dtype not in dtypes.NUMERIC:
         return value
-    check_fits(operation, value, dtype)
+    check_fits(value, dtype, operation)
     large = type(value) is int and not dtypes.fits(value, dtypes.default_int())
     if (dtype in WIDE or large) and RANK[dtypes.of_scalar(value).kind] <= RANK[dtype.kind]:
-        return in_dtype(value, dtype, operation)
+        return in_dtype(value, dtype)
     return value
 
 
-def in_dtype(value: Any, dtype: Any, operation: str) -> Any:
+def in_dtype(value: Any, dtype: Any) -> Any:
     """Converts a number or a NumPy array to a dtype at once; an array is returned as it is."""
     if hasattr(value, "type"):
         return value
     if not isinstance(value, np.ndarray):
-        number = number_of(value, dtype, operation)
+        number = dtypes.number(value, dtype)
         if _trace(None) is None:
             return put(np.asarray(number), ArrayType((), dtype))
         if dtypes.canonical(dtype) == dtype:
@@ -105,14 +105,3 @@ def in_dtype(value: Any, dtype: Any, operation: str) -> Any:
 def is_number(value: Any) -> bool:
     """Whether a value is a Python number."""
     return isinstance(value, NUMBERS) and not isinstance(value, np.generic)
-
-
-def number_of(value: Any, dtype: Any, operation: str) -> Any:
-    """A Python number as a NumPy scalar of `dtype`, which a jaxpr keeps as a literal. Raises
-    OverflowError for an integer that does not fit."""
-    if dtypes.is_integer(dtype) and not dtypes.fits(value, dtype):
-        if dtypes.keeps_low_bits(*(() if isinstance(value, np.generic) else (value,))):
-            return dtypes.low_bits(int(value), dtype)
-        raise does_not_fit(operation, value, dtype)
-    with np.errstate(all="ignore"):  # 1e300 in float32 is infinity, as it is for an array
-        return dtype.type(value)

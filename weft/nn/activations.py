@@ -72,7 +72,7 @@ def _take_real(value: Any, call: Arguments) -> Any:
 def _take_parameter(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, argument=call.name)
     if isinstance(value, (np.ndarray, np.generic)):
-        return number_for(call.operation, value, inexact(call.type.dtype))
+        return number_for(value, inexact(call.type.dtype))
     return float(value) if type(value) in (bool, int) else value
 
 

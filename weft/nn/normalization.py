@@ -104,11 +104,12 @@ def _broadcast_mask(where: Any, x: Any) -> Any:
     return None if where is None else broadcasted(where, x.shape)
 
 
-def _shift(x: Any, axes: tuple[int, ...]) -> Any:
-    """The largest element along axes, constant to derivatives; 0 where it is not finite."""
+def _shift(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """The largest element along axes, constant to derivatives, with 0 where it is not finite; and
+    as it is."""
     size = real(x) if type_of(x).dtype in dtypes.COMPLEX else x
     largest = largest_below_sum(size, axes)
-    return select(rounding.is_finite(largest), largest, filled(0, largest))
+    return select(rounding.is_finite(largest), largest, filled(0, largest)), largest
 
 
 def _exponentials(x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
@@ -217,7 +218,10 @@ def logsumexp(
 
     b: factors, which broadcast against `a`; where: a mask of the elements that count;
     return_sign: the result is a pair of the logarithm of the absolute value and the sign of the
-    sum (without it, a negative sum gives NaN). Where the sum is 0, derivatives are 0, too.
+    sum (without it, a negative sum gives NaN).
+
+    Derivatives are 0 where no element counts. Where terms cancel to 0 they are infinite, and 0
+    with `return_sign`: the absolute value has a corner there.
 
     >>> logsumexp(np.array([1000.0, 0.0]))
     Array(1000., dtype=float32)
@@ -238,14 +242,19 @@ def logsumexp(
     if weights is not None:
         # An element of weight 0 does not count, be it infinite.
         x = select(weights == 0, filled(-math.inf, x), x)
-    shift = _shift(x, axis)
+    shift, largest = _shift(x, axis)
     complex_shift = convert_element_type(shift, x.dtype)
     terms = lax.exp(x - restore_axes(complex_shift, shape, axis))
     if weights is not None:
         terms = terms * weights
     total = reduce_sum(terms, axis)
     # Where no element counts, the derivative is 0.
-    logarithm = flat_log(lax.abs(total) if return_sign else total)
+    if weights is None or return_sign:
+        logarithm = flat_log(lax.abs(total) if return_sign else total)
+    else:  # Terms that cancel have a derivative, an infinite one.
+        nothing = lax.eq(largest, filled(-math.inf, largest))
+        logarithm = lax.log(select(nothing, filled(1, total), total))
+        logarithm = select(nothing, filled(-math.inf, total), logarithm)
     out = logarithm + (shift if return_sign else complex_shift)
     outs = (out, lax.sign(total)) if return_sign else (out,)
     outs = tuple(kept(_narrow(x, dtype), shape, axis, keepdims) for x in outs)

@@ -37,7 +37,7 @@ def take_pairs(value: Any, call: Arguments) -> tuple[Any, ...]:
 def _take_factor(value: Any, call: Arguments) -> Any:
     # It is converted to the dtype of the product, not to the default width first.
     check_arrays(call.operation, value, argument=call.name)
-    return number_for(call.operation, value, call["preferred_element_type"] or dtypes.bfloat16)
+    return number_for(value, call["preferred_element_type"] or dtypes.bfloat16)
 
 
 Factor = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=_take_factor, late=True)]

@@ -293,7 +293,7 @@ def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
         if value.dtype in dtypes.INEXACT:
             return convert_element_type(value, aval.dtype), aval.dtype
     dtype = aval.dtype if operation == "set" else _common_dtype(aval, value)
-    return number_for(f".at[...].{operation}", value, dtype), dtype
+    return number_for(value, dtype, f".at[...].{operation}"), dtype
 
 
 def _common_dtype(aval: Any, value: Any) -> Any:
@@ -585,7 +585,7 @@ class AtIndex:
             check_fill_is_read(fill_value, mode, ".at[...].get")
             fill_value = None
         aval = type_of(self.array)
-        check_fits(".at[...].get", fill_value, aval.dtype)
+        check_fits(fill_value, aval.dtype, ".at[...].get")
         index = self.index if wrap_negative_indices else _unwrapped(self.index)
         encoded, plan = planned(index, aval.shape, mode)
         return take(
@@ -636,4 +636,4 @@ def convert_for(values: Any, array: Any) -> Any:
     """Converts a value to be negated; Python numbers take the array's dtype if they can."""
     values = _value(values, "subtract")
     dtype = _common_dtype(type_of(array), values)
-    return _converted(number_for(".at[...].subtract", values, dtype), dtype)
+    return _converted(number_for(values, dtype, ".at[...].subtract"), dtype)

@@ -415,7 +415,7 @@ def piecewise(x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, 
     def value(function: Callable[..., Any] | Any) -> Any:
         if callable(function):
             return convert(function(x, *args, **kw), dtype)
-        return convert(number_for("piecewise", function, dtype), dtype)
+        return convert(number_for(function, dtype), dtype)
 
     for condition in conditions:
         broadcasted(condition, type_of(x).shape, "piecewise")

@@ -202,8 +202,7 @@ def _numbers(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
         return cast_values(np.asarray(value), dtype)
     if dtype.kind in "iu" and isinstance(value, float):
         value = int(value)
-    with np.errstate(over="ignore"):
-        return np.asarray(value, dtype)
+    return np.asarray(dtypes.number(value, dtype, "dtype"))
 
 
 def _from_numpy(value: np.ndarray[Any, Any], dtype: Any) -> Any:
@@ -236,7 +235,7 @@ def _from_sequence(value: Any, dtype: Any) -> Any:
             *[_weight(item, of) for item, of in zip(value, types, strict=True)]
         )
     for leaf in leaves:
-        check_fits("array", leaf, dtype)
+        check_fits(leaf, dtype)
     # Converted directly, as the default width would round these numbers or not hold them.
     parts = [
         part
@@ -299,10 +298,9 @@ def _from_numbers(value: Any, leaves: Sequence[Any], dtype: Any) -> Any:
         return made if any(isinstance(x, np.generic) for x in leaves) else mark_rounded(made)
     try:
         made = _from_python(value, leaves, dtype)
-    except OverflowError as error:
-        raise OverflowError(
-            f"array: {error}; give the array a wider dtype, or set enable_x64"
-        ) from None
+    except OverflowError:
+        beyond = next(x for x in leaves if not dtypes.fits(x, dtype))
+        raise dtypes.does_not_fit(beyond, dtype, "dtype") from None
     except ValueError:
         message = "array: nested lists of different lengths have no shape"
         wanted = "lists of one length in each dimension"

@@ -72,7 +72,7 @@ def _signal(value: Any, call: Arguments) -> Any:
 
 
 def _jump(value: Any, call: Arguments) -> Any:
-    return number_for(call.operation, _real(value, call), call.type.dtype)
+    return number_for(_real(value, call), call.type.dtype)
 
 
 def _steps(values: tuple[Any, ...], call: Arguments) -> tuple[Any, ...]:

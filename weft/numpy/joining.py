@@ -112,7 +112,7 @@ def _arrays(value: Any, call: Arguments) -> tuple[Any, ...]:
     return tuple(
         convert_element_type(x, dtype)
         if isinstance(x, (np.ndarray, np.generic))
-        else number_for(operation, x, dtype)
+        else number_for(x, dtype)
         for x in values
     )
 

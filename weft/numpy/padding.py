@@ -129,7 +129,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
         if mode == "constant" and all(v is values[0] for v in values):
             values = values[:1]
         check_arrays("pad", *values)
-        values = [number_for("pad", x, of.dtype) for x in values]
+        values = [number_for(x, of.dtype, "pad") for x in values]
         return (_constant if mode == "constant" else _ramp)(array, tuple(values), widths)
     if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)]:
         message = f"pad: mode {mode!r} needs elements along the axes that it pads"

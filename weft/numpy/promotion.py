@@ -19,11 +19,11 @@ from weft.arrays.conversion import as_array, mark_rounded, scalar_array
 from weft.core.array_value import array_values, as_operands
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
-from weft.errors import DTypeError, WeftTypeError
+from weft.errors import DTypeError, WeftOverflowError, WeftTypeError
 from weft.kinds.arguments import Prepared
 from weft.kinds.array_function import private_function
 from weft.kinds.checks import check_arrays, check_ranks, inexact, no_common_shape
-from weft.kinds.numbers import NUMBERS, RANK, WIDE, canonical_type, is_number, number_of
+from weft.kinds.numbers import NUMBERS, RANK, WIDE, canonical_type, is_number
 from weft.numpy.ufuncs import MISSING, signature_of, ufunc
 from weft.ops.elementwise.convert import convert_element_type_p
 from weft.ops.elementwise.families import refused_dtype
@@ -43,12 +43,12 @@ CONTAINERS = frozenset({list, tuple, set, dict})
 
 
 def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
-    """`number_of` for one dtype, with a fast path for numbers within its range."""
+    """`dtypes.number` for one dtype, with a fast path for numbers within its range."""
     make = dtype.type
     if dtype.kind == "b":
         return make
     if dtype.kind == "c":
-        return lambda value: number_of(value, dtype, operation)
+        return lambda value: dtypes.number(value, dtype, operation=operation)
     cls: Any = int if dtypes.is_integer(dtype) else float
     limits = dtypes.iinfo(dtype) if cls is int else dtypes.finfo(dtype)
     low, high = cls(limits.min), cls(limits.max)
@@ -56,7 +56,7 @@ def _number_converter(dtype: Any, operation: str) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
         if low <= value <= high:
             return make(value)
-        return number_of(value, dtype, operation)
+        return dtypes.number(value, dtype, operation=operation)
 
     return convert
 
@@ -284,7 +284,10 @@ def _number_step(convert: Unary, scalar: ArrayType) -> Unary:
             return convert(value)
         if checked:
             value = int(convert(value))  # raises where it does not fit
-        return scalar_array(value, scalar)
+        try:
+            return scalar_array(value, scalar)
+        except WeftOverflowError:  # an integer beyond every float64
+            return convert(value)  # raises, too, and names the operation
 
     return step
 

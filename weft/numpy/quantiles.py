@@ -67,7 +67,7 @@ def _fractions(scale: int) -> Kind:
             message = f"{call.operation} takes q of at most one dimension"
             raise refusal(ShapeError, message, call.operation, str(type_of(value)))
         real = call.type.dtype in dtypes.REAL
-        return number_for(call.operation, value, inexact(call.type.dtype)) if real else value
+        return number_for(value, inexact(call.type.dtype)) if real else value
 
     return dataclasses.replace(
         operand_kind, take=take, means=f"numbers from 0 to {scale}", arrays=False, right=0.5

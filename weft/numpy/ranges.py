@@ -7,7 +7,6 @@ arrays.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from typing import Annotated, Any, Literal, overload
 
@@ -52,7 +51,7 @@ def _end(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, argument=call.name)
     # Not rounded to the default width first, where a wider dtype is asked for.
     wide = call["dtype"] in WIDE and type(value) in _REAL
-    return in_dtype(value, dtypes.float64, call.operation) if wide else value
+    return in_dtype(value, dtypes.float64) if wide else value
 
 
 def _of_matrix(value: Any, call: Arguments) -> Any:
@@ -187,13 +186,11 @@ def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
     size = len(range(first, last, by))
     end = first + (size - 1) * by
     if dtype.kind in "iu":
-        low, high = _limits(dtype)
+        low, high = dtypes.limits(dtype)
         fits = low <= first <= high and low <= end <= high
         if size and not fits and not dtypes.keeps_low_bits():
-            raise OverflowError(
-                f"arange: {end if low <= first <= high else first} does not fit in {dtype.name}; "
-                "give a wider dtype, or set enable_x64"
-            )
+            beyond = end if low <= first <= high else first
+            raise dtypes.does_not_fit(beyond, dtype, "dtype")
         if size > _ON_HOST or not is_eager():
             return _integer_range(size, first, by, dtype)
         if first == 0 and by == 1:
@@ -201,7 +198,7 @@ def _range(first: Any, last: Any, by: Any, dtype: Any) -> Any:
         out = np.arange(size, dtype=np.uint64) * _modulo_64_bits(by) + _modulo_64_bits(first)
         return _on_device(out.astype(dtype))
     if dtype in _PRECISE and size > _ON_HOST:
-        low, high = _limits(dtypes.int32)
+        low, high = dtypes.limits(dtypes.int32)
         if low <= first <= high and low <= end <= high:
             return _real_range(size, first, by, dtype)
     elif dtype in _PRECISE and first == 0 and by == 1:
@@ -224,12 +221,6 @@ def _is_whole(value: Any) -> bool:
 def _modulo_64_bits(value: int) -> Any:
     """A number modulo 2**64: sums of these are exact where they fit in the dtype."""
     return np.uint64(value % 2**64)
-
-
-@functools.cache
-def _limits(dtype: Any) -> tuple[int, int]:
-    info = dtypes.iinfo(dtype)
-    return int(info.min), int(info.max)
 
 
 @array_function

@@ -137,7 +137,7 @@ def _initial(dtype_of: Any, means: str) -> Kind:
 
     def take(value: Any, call: Arguments) -> Any:
         name = call.operation
-        value = operand(name, number_for(name, value, dtype_of(call)), call.name)
+        value = operand(name, number_for(value, dtype_of(call)), call.name)
         if type_of(value).shape:
             message = f"{name}: initial is a number"
             fix = Fix("initial", "combine the arrays after the reduction", {"initial": None})

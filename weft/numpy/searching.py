@@ -265,14 +265,14 @@ def _value_dtype(call: Arguments) -> Any:
 def _heights(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, argument=call.name)
     call["fp"] = value
-    return number_for(call.operation, value, _value_dtype(call))
+    return number_for(value, _value_dtype(call))
 
 
 def _end(value: Any, call: Arguments) -> Any:
     if isinstance(value, str) and value == "extrapolate":
         return ()  # no value
     check_number(value, call.operation, call.name)
-    return number_for(call.operation, value, _value_dtype(call))
+    return number_for(value, _value_dtype(call))
 
 
 def _period(value: Any, call: Arguments) -> Any:
@@ -284,7 +284,7 @@ def _period(value: Any, call: Arguments) -> Any:
             fix = Fix("period", "leave it out for points that do not repeat", {"period": None})
             wanted = "a number other than 0"
             raise invalid_value(message, call.operation, call.name, value, wanted, fix=fix)
-    return number_for(call.operation, value, _abscissa_dtype(call))
+    return number_for(value, _abscissa_dtype(call))
 
 
 _line = np.array([1.0, 2.0, 4.0])

@@ -65,7 +65,7 @@ def _size(value: Any, call: Arguments) -> int | None:
 
 def _fill(value: Any, call: Arguments) -> Any:
     check_fill(value, call["size"], call.operation)
-    return number_for(call.operation, value, call.type.dtype)
+    return number_for(value, call.type.dtype)
 
 
 # A number gets the dtype of an array beside it; arrays keep their own.

@@ -73,7 +73,7 @@ def _variables(value: Any, call: Arguments) -> Any:
     check_arrays(call.operation, value, argument=call.name)
     dtype = call["dtype"]
     if dtype is not None:
-        return number_for(call.operation, value, dtype)
+        return number_for(value, dtype)
     return user_value(value) if isinstance(value, np.generic) else value
 
 
@@ -245,7 +245,7 @@ def _ends(value: Any, call: Arguments) -> Any:
         message = f"{name}: the range ends before it starts"
         fix = Fix("range", "swap the ends", {})
         raise invalid_value(message, name, "range", value, "low <= high", fix=fix)
-    return tuple(number_for(name, x, inexact(call.type.dtype)) for x in value)
+    return tuple(number_for(x, inexact(call.type.dtype)) for x in value)
 
 
 def _for_each(take: Any, values: Sequence[Any], call: Arguments) -> list[Any]:

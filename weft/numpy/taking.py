@@ -133,7 +133,7 @@ def _mode(value: Any, call: Arguments) -> Any:
 
 def _fill(value: Any, call: Arguments) -> Any:
     value = take_number(value, call)
-    check_fits(call.operation, value, call.type.dtype)
+    check_fits(value, call.type.dtype)
     if call["mode"] not in (None, "fill"):
         check_fill_is_read(value, call["mode"], call.operation)
     return value if isinstance(value, (bool, int, float, complex)) else np.asarray(value).item()

@@ -17,7 +17,7 @@ from weft.arrays.array import Array, put, signature_of, to_layout
 from weft.arrays.conversion import as_array
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors import DTypeError, Fix, ShapeError, WeftOverflowError, WeftTypeError
 from weft.errors.argument_errors import invalid_class
 from weft.kinds.arguments import NEVER
 from weft.kinds.checks import convert
@@ -46,10 +46,9 @@ def _word(value: Any, call: Arguments) -> Any:
         lowest = -(1 << 31) if isinstance(value, np.integer) else 0
         fits = lowest <= int(value) < 1 << 32
         if not fits and not (isinstance(value, np.integer) and dtypes.keeps_low_bits()):
-            raise OverflowError(
-                f"fold_in: {int(value)} does not fit in 32 bits without a sign; "
-                "fold larger numbers in piece by piece"
-            )
+            message = f"{int(value)} does not fit in 32 bits without a sign"
+            fix = Fix("split", "fold larger numbers in piece by piece")
+            raise WeftOverflowError(message, got=value, wanted="0 to 4294967295", fix=fix)
         return np.uint32(int(value) % (1 << 32))
     of = type_of(value)
     wanted = "an integer, or an integer array without dimensions"
@@ -144,10 +143,9 @@ def _make_key(operation: str, seed: Any, generator: Generator, typed: bool) -> A
     ):
         number = int(seed)
         if not -(1 << 63) <= number < 1 << 63 and not isinstance(seed, (np.generic, np.ndarray)):
-            raise OverflowError(
-                f"{operation}: the seed {number} does not fit in 64 bits; "
-                "take a smaller one, such as seed % 2**63"
-            )
+            message = f"{operation}: the seed {number} does not fit in 64 bits"
+            fix = Fix("smaller", "take a smaller one, such as seed % 2**63")
+            raise WeftOverflowError(message, operation=operation, got=number, fix=fix)
         return _make_key_of_number(number, generator, typed)
     if isinstance(seed, np.ndarray) and seed.dtype.kind in "iub":
         seed = as_array(seed)  # with dimensions

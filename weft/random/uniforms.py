@@ -58,7 +58,7 @@ def _wide(value: Any) -> Any:
     for dtype in (dtypes.int64, dtypes.uint64):
         if dtypes.fits(int(value), dtype):
             return put(np.asarray(value, dtype), ArrayType((), dtype))
-    raise OverflowError(f"randint: the bound {value} does not fit in 64 bits")
+    raise dtypes.does_not_fit(value, dtypes.int64, "value")
 
 
 def _probability(value: Any, call: Arguments) -> Any:

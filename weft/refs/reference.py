@@ -368,7 +368,7 @@ def fitted(ref: Ref, value: Any, operation: str) -> Any:
                 message, operation=operation, got=str(of), wanted=f"a value of {name}", fix=fix
             )
     if isinstance(value, _NUMBERS):
-        value = wanted.dtype.type(value)
+        value = dtypes.number(value, wanted.dtype, operation=operation)
         return value.item() if wanted.weak_type else value
     if of.dtype != wanted.dtype or of.weak_type != wanted.weak_type:
         value = convert_element_type(value, wanted.dtype, wanted.weak_type)

@@ -131,7 +131,7 @@ def _scalar(value: Any, dtype: Any, weak: bool, operation: str) -> Any:
     value = value.item() if isinstance(value, (np.ndarray, np.generic)) else value
     if _trace(None) is None:
         return scalar_array(value, ArrayType((), dtype, weak))
-    return float(value) if weak else in_dtype(value, dtype, operation)
+    return float(value) if weak else in_dtype(value, dtype)
 
 
 def real_operands(

@@ -61,12 +61,10 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
         operand = put(values, ArrayType(values.shape, new_dtype)) if values.shape else values[()]
     if type(operand) is int and not dtypes.fits(operand, dtypes.default_int()):
         # Not by way of the default width, which does not hold it.
-        inexact = new_dtype in dtypes.INEXACT and operand.bit_length() < 1024
         if new_dtype in dtypes.INTEGER and dtypes.keeps_low_bits():
             operand = dtypes.low_bits(operand, new_dtype)
-        elif inexact or (new_dtype in dtypes.INTEGER and dtypes.fits(operand, new_dtype)):
-            with np.errstate(over="ignore"):
-                operand = new_dtype.type(operand)
+        elif new_dtype in dtypes.NUMERIC:
+            operand = dtypes.number(operand, new_dtype, "dtype")
     return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
 
 

@@ -113,11 +113,7 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
         raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if isinstance(value, (*_NUMBERS, np.generic)):
         if type(value) is int and dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
-            if dtypes.keeps_low_bits():
-                return dtypes.low_bits(value, dtype)
-            raise OverflowError(
-                f"{operation}: the Python integer {value} does not fit in {dtype.name}"
-            )
+            return dtypes.number(value, dtype, "dtype")
         return cast_values(np.asarray(value), dtype)[()]
     return convert_element_type(value, dtype)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from weft import dtypes
 from weft.arrays.array import Array
 from weft.arrays.conversion import unchanged
 from weft.core.access_pattern import Inner, Reads, Step, same_dims, same_moves
@@ -175,7 +176,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     """
     config = padding_of(padding_config, "pad", ("low", "high", "interior"))
     if isinstance(padding_value, (bool, int, float, complex)):
-        padding_value = type_of(operand).dtype.type(padding_value)
+        padding_value = dtypes.number(padding_value, type_of(operand).dtype)
     if not any(any(entry) for entry in config):
         return unchanged(operand)
     return pad_p.bind(operand, padding_value, padding_config=config)

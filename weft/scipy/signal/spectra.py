@@ -95,7 +95,7 @@ def _window(value: Any, call: Arguments) -> Any:
 def _rate(value: Any, call: Arguments) -> Any:
     """A number in the precision of the signal."""
     check_dimensions(call.operation, call.name, value, 0, 0, dtypes.ORDERED)
-    return number_for(call.operation, value, dtypes.to_real(inexact(call.type.dtype)))
+    return number_for(value, dtypes.to_real(inexact(call.type.dtype)))
 
 
 def _trend(value: Any, call: Arguments) -> str:
