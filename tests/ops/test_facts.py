@@ -80,6 +80,40 @@ def test_a_function_that_keeps_zero_is_elementwise_and_zero_there():
         assert out.shape == x.shape and not out.any(), primitive
 
 
+# Functions of a label, of a user's rule, of places, of several arrays, and along an axis that has
+# one element in the row.
+NOT_OF_NUMBERS = set(
+    "name custom_jvp layout_constraint optimization_barrier concatenate cumsum cumprod cummax "
+    "cummin cumlogsumexp fft".split()
+)
+
+
+def is_elementwise(apply, x):
+    """Whether the first and the last element of an operand decide those of the result alone."""
+    (before,) = leaves(apply(x))
+    for place in (0, x.size - 1):
+        changed = x.copy()
+        changed.flat[place] += np.float32(0.25)
+        (after,) = leaves(apply(changed))
+        differs = (before != after) & ~(np.isnan(before) & np.isnan(after))
+        if list(np.flatnonzero(differs)) != [place]:
+            return False
+    return True
+
+
+def test_an_elementwise_function_that_is_zero_at_zero_says_so():
+    silent = set()
+    for primitive, apply, operands in applications():
+        if len(operands) > 1 or primitive.facts.keeps_zero or primitive.name in NOT_OF_NUMBERS:
+            continue
+        (x,), outs = operands, leaves(apply(*operands))
+        if len(outs) > 1 or outs[0].shape != x.shape or x.size < 2 or not is_elementwise(apply, x):
+            continue
+        if not leaves(apply(np.zeros_like(x)))[0].any():
+            silent.add(primitive.name)
+    assert not silent
+
+
 def test_a_function_that_keeps_sums_keeps_zero():
     for primitive, _, _ in with_fact("keeps_sums"):
         assert primitive.facts.keeps_zero

@@ -26,13 +26,6 @@ def counts() -> Counts:
     return defaultdict(float)
 
 
-# What takes its operands from where they are computed, and stores its result.
-_REDUCERS = frozenset(
-    "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor reduce argmax "
-    "argmin".split()
-)
-
-
 @dataclasses.dataclass(slots=True)
 class LineTotal:
     """The sums of one user's line. Flops are by the name of the dtype."""
@@ -191,7 +184,7 @@ def _add_inner(
 
 def _takes_apart(eqn: Equation) -> bool:
     """Whether an operation is fused into the producers of its operands."""
-    return is_fusible(eqn) or eqn.primitive.name in _REDUCERS
+    return is_fusible(eqn) or eqn.primitive.facts.fuses_operands
 
 
 def _roots(jaxpr: Jaxpr) -> dict[Var, Var]:

@@ -27,7 +27,7 @@ from weft.callbacks.host_functions import (
 )
 from weft.core import rules
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
-from weft.core.primitive import Primitive
+from weft.core.primitive import Facts, Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Types, Values, Zero
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
@@ -406,6 +406,7 @@ def run_once(
 
 
 for _primitive in (pure_callback_p, io_callback_p, debug_callback_p):
+    _primitive.facts = Facts(calls_python=True)
     rules.impl.register(_primitive, callback_impl)
     rules.type_rule.register(_primitive, callback_type)
     rules.lower.register(_primitive, callback_lower)

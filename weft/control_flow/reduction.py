@@ -22,7 +22,7 @@ from weft.control_flow.body_tracing import run_as_one
 from weft.core import rules
 from weft.core.inner_programs import NO_PROGRAMS, InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr, eval_jaxpr
-from weft.core.primitive import Primitive
+from weft.core.primitive import Facts, Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
 from weft.core.shared_jaxprs import shared
 from weft.core.trace import Tracer
@@ -269,6 +269,7 @@ def runs_in_elements(eqn: Equation) -> InnerPrograms:
 
 
 reduce_p = Primitive("reduce", multiple_results=True, memoise=False)
+reduce_p.facts = Facts(fuses_operands=True)
 
 
 def check_operands(operation: str, types: Sequence[ArrayType], jaxpr: Jaxpr) -> None:

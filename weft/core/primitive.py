@@ -54,6 +54,8 @@ class Facts:
             primitive does not say. Additions count subtractions and extrema, products divisions.
         fusible: A compiler computes it within the operation that reads its result, as it does
             elementwise operations.
+        fuses_operands: A compiler computes within it what makes its operands, and stores its
+            result: a reduction.
         moves_nothing: Its result is its operand under another type.
         reads_part: It reads of its first operand only as much as it returns.
         updates: The index of the operand that it writes into the first one, in place.
@@ -63,6 +65,7 @@ class Facts:
             that holds some loses little by being called instead of inlined.
         never_called: XLA has it for CPUs in the entry function alone: derivatives of convolutions
             take six times as long in a function that is called.
+        calls_python: It calls a Python function of the process.
         fused_products: Its last digits depend on products that the compiler fuses with sums, which
             a fast compilation does not: a program that holds some is not compiled so.
     """
@@ -77,12 +80,14 @@ class Facts:
     makes_no_nan: bool = False
     flops: Literal["", "none", "addition", "product"] | Callable[[Any], Work] = ""
     fusible: bool = False
+    fuses_operands: bool = False
     moves_nothing: bool = False
     reads_part: bool = False
     updates: int | None = None
     wide_cotangents: bool = False
     product: bool = False
     never_called: bool = False
+    calls_python: bool = False
     fused_products: bool = False
 
 

@@ -7,14 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p
 from weft.core.jaxpr import Equation, Jaxpr, jaxprs_in
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError
 from weft.errors.argument_errors import invalid_type, invalid_value
 from weft.runtime import cusolver
 from weft.runtime.stablehlo import portable_artifact
-
-_CALLBACKS = frozenset({debug_callback_p, io_callback_p, pure_callback_p})
 
 # The targets that XLA itself has under names that do not change (how values are split and laid
 # out), and those that every process with weft registers.
@@ -93,13 +90,13 @@ def check_effects(name: str, jaxpr: Jaxpr) -> None:
     effects."""
     for equation in _equations(jaxpr):
         own_effects = equation.effects and not jaxprs_in(equation.params)
-        if equation.primitive not in _CALLBACKS and not own_effects:
+        if not equation.primitive.facts.calls_python and not own_effects:
             continue
         what = equation.params.get("callback", equation.params.get("target", equation.primitive))
         function = getattr(what, "function", None)
         shown = getattr(function, "__qualname__", None) or str(what)
         does = "calls a Python function, which stays in this process"
-        if equation.primitive not in _CALLBACKS:
+        if not equation.primitive.facts.calls_python:
             does = "has side effects, of which whoever calls it would not know"
         raise WeftNotImplementedError(
             f"export of {name}: the program {does}",

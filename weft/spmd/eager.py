@@ -20,7 +20,6 @@ from weft.arrays.array import Array, array_at, as_stored, deleted, signature_of,
 from weft.arrays.conversion import array_of, as_array
 from weft.arrays.shards import join, parts_of
 from weft.base.program_caches import on_clear
-from weft.callbacks.primitives import debug_callback_p, io_callback_p, pure_callback_p
 from weft.core import rules
 from weft.core.jaxpr import Equation, Jaxpr, Var, jaxprs_in
 from weft.core.primitive import Primitive
@@ -48,9 +47,6 @@ from weft.spmd.escaped_tracers import check_not_hidden
 from weft.spmd.shard_map_primitive import body_of, enter, inside, leave, left_type, shard_map_p
 from weft.spmd.simulated import simulate_shard_map
 from weft.spmd.why_varying import Cause
-
-# Primitives that call Python: once per device, with that device's blocks.
-_CALLS_PYTHON = frozenset((pure_callback_p, io_callback_p, debug_callback_p))
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
@@ -199,7 +195,7 @@ class BlockTrace(BlocksTrace):
         ):
             outs = self.parent.process_primitive(primitive, constants, params)
             return [self.box(out) for out in (outs if primitive.multiple_results else [outs])]
-        if primitive in _CALLS_PYTHON:
+        if primitive.facts.calls_python:  # Once per device, with that device's blocks.
             return self.call_python(primitive, tracers, params)
         stacked = [self.stack(x) for x in tracers]
         program, types = self.program(primitive, tracers, params, operand_layouts(stacked))

@@ -174,7 +174,12 @@ def rounded_value(x: Any) -> Any:
 
 
 rounded_p: Primitive = inexact(
-    "rounded", jvp=lambda t, ans, x: t, transpose=lambda ct, x: ct, lower=rounded_lower
+    "rounded",
+    jvp=lambda t, ans, x: t,
+    transpose=lambda ct, x: ct,
+    lower=rounded_lower,
+    keeps_zero=True,
+    keeps_sums=True,
 )
 
 

@@ -68,7 +68,9 @@ def relu_jvp(t: Any, ans: Any, x: Any) -> Any:
     return select(le(ans, scalar(0, ans)), _constant(0, t), t)
 
 
-relu_p: Primitive = kernel("relu", lambda x: _at_least(x, 0.0), relu_jvp, flops="addition")
+relu_p: Primitive = kernel(
+    "relu", lambda x: _at_least(x, 0.0), relu_jvp, keeps_zero=True, flops="addition"
+)
 
 
 def relu6_jvp(t: Any, ans: Any, x: Any) -> Any:
@@ -77,7 +79,11 @@ def relu6_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 relu6_p: Primitive = kernel(
-    "relu6", lambda x: _at_most(_at_least(x, 0.0), 6.0), relu6_jvp, flops=of_each(2)
+    "relu6",
+    lambda x: _at_most(_at_least(x, 0.0), 6.0),
+    relu6_jvp,
+    keeps_zero=True,
+    flops=of_each(2),
 )
 
 
@@ -94,7 +100,9 @@ def hard_silu_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(t, add(part, select(ends, _constant(0, x), div(above, six))))
 
 
-hard_silu_p: Primitive = kernel("hard_silu", hard_silu_formula, hard_silu_jvp, flops=of_each(5))
+hard_silu_p: Primitive = kernel(
+    "hard_silu", hard_silu_formula, hard_silu_jvp, keeps_zero=True, flops=of_each(5)
+)
 
 
 # ---- units with a bounded part below 0 -----------------------------------------------------------
@@ -177,7 +185,11 @@ def silu_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 silu_slope_p: Primitive = kernel("silu_slope", silu_slope_formula, silu_slope_jvp)
 silu_p: Primitive = kernel(
-    "silu", silu_formula, lambda t, ans, x: mul(t, silu_slope_p.bind(x)), flops=of_each(2, 1)
+    "silu",
+    silu_formula,
+    lambda t, ans, x: mul(t, silu_slope_p.bind(x)),
+    keeps_zero=True,
+    flops=of_each(2, 1),
 )
 
 
@@ -215,7 +227,11 @@ def gelu_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 gelu_slope_p: Primitive = kernel("gelu_slope", gelu_slope_formula, gelu_slope_jvp)
 gelu_p: Primitive = kernel(
-    "gelu", gelu_formula, lambda t, ans, x: mul(t, gelu_slope_p.bind(x)), flops=of_each(8, 1)
+    "gelu",
+    gelu_formula,
+    lambda t, ans, x: mul(t, gelu_slope_p.bind(x)),
+    keeps_zero=True,
+    flops=of_each(8, 1),
 )
 
 
@@ -252,7 +268,9 @@ def mish_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
 
 
 mish_slope_p: Primitive = kernel("mish_slope", mish_slope_formula, mish_slope_jvp)
-mish_p: Primitive = kernel("mish", mish_formula, lambda t, ans, x: mul(t, mish_slope_p.bind(x)))
+mish_p: Primitive = kernel(
+    "mish", mish_formula, lambda t, ans, x: mul(t, mish_slope_p.bind(x)), keeps_zero=True
+)
 
 
 # ---- units of quotients and roots ----------------------------------------------------------------
@@ -270,7 +288,7 @@ def soft_sign_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(mul(t, part), part)
 
 
-soft_sign_p: Primitive = kernel("soft_sign", soft_sign_formula, soft_sign_jvp)
+soft_sign_p: Primitive = kernel("soft_sign", soft_sign_formula, soft_sign_jvp, keeps_zero=True)
 
 
 def squareplus_formula(x: Term, b: Term) -> Term:

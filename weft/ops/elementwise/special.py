@@ -102,6 +102,7 @@ erf_inv_p = floating(
     "erf_inv",
     jvp=lambda t, ans, x: mul(t, erf_inv_slope_p.bind(x, ans)),
     lower=emit_with(stablehlo.erf_inv),
+    keeps_zero=True,
 )
 
 
@@ -411,7 +412,7 @@ def bessel_i1e_formula(x: Term) -> Term:
     return where(size <= 8.0, near, where(x.is_nan(), x, far))
 
 
-bessel_i1e_p = kernel("bessel_i1e", bessel_i1e_formula, bessel_i1e_jvp)
+bessel_i1e_p = kernel("bessel_i1e", bessel_i1e_formula, bessel_i1e_jvp, keeps_zero=True)
 
 
 def bessel_i1_formula(x: Term) -> Term:
@@ -422,7 +423,7 @@ def bessel_i1_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(t, _slope_of_i1(x))
 
 
-bessel_i1_p = kernel("bessel_i1", bessel_i1_formula, bessel_i1_jvp)
+bessel_i1_p = kernel("bessel_i1", bessel_i1_formula, bessel_i1_jvp, keeps_zero=True)
 
 
 # ---- Bessel functions over powers --------------------------------------------------------------

@@ -106,7 +106,7 @@ def flat_sqrt_jvp(t: Any, ans: Any, x: Any) -> Any:
     return div(mul(t, scalar(0.5, t)), _or_infinity(ans))
 
 
-flat_sqrt_p: Primitive = kernel("flat_sqrt", Term.sqrt, flat_sqrt_jvp)
+flat_sqrt_p: Primitive = kernel("flat_sqrt", Term.sqrt, flat_sqrt_jvp, keeps_zero=True)
 
 
 def flat_log_jvp(t: Any, ans: Any, x: Any) -> Any:

@@ -103,6 +103,7 @@ def arg_reduction(name: str, direction: str) -> Primitive:
         reads=reduction_reads,
         lower=in_wide(lower),
         flops="none",
+        fuses_operands=True,
     )
 
 

@@ -147,6 +147,7 @@ def reduction(
         vmap=vmap,
         reads=reduction_reads,
         lower=(in_accumulator if rounds else in_wide)(lower),
+        fuses_operands=True,
         **facts,
     )
 

@@ -475,6 +475,7 @@ reduce_sum_p = primitive(
     vmap=reduce_sum_vmap,
     reads=reduction_reads,
     lower=in_accumulator(reduce_sum_lower),
+    fuses_operands=True,
     linear=True,
     flops=of_reduction(),
 )

@@ -110,7 +110,7 @@ entr_slope_p = kernel(
     entr_slope_formula,
     lambda t, ans, x: t * jnp.where(x < 0, 0.0, -1.0 / jnp.where(x < 0, 1.0, x)),
 )
-entr_p = kernel("entr", entr_formula, lambda t, ans, x: t * entr_slope_p.bind(x))
+entr_p = kernel("entr", entr_formula, lambda t, ans, x: t * entr_slope_p.bind(x), keeps_zero=True)
 
 
 @elementwise

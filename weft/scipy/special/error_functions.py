@@ -92,7 +92,9 @@ def erfinv_formula(x: Term) -> Term:
     return where(abs(x).equals(1.0), x * math.inf, found)
 
 
-erfinv_p = kernel("erfinv", erfinv_formula, lambda t, y, x: t * erf_inv_slope_p.bind(x, y))
+erfinv_p = kernel(
+    "erfinv", erfinv_formula, lambda t, y, x: t * erf_inv_slope_p.bind(x, y), keeps_zero=True
+)
 
 
 @elementwise
@@ -153,7 +155,9 @@ def dawsn_slope_formula(x: Term) -> Term:
 dawsn_slope_p = kernel(
     "dawsn_slope", dawsn_slope_formula, lambda t, y, x: t * (-2.0 * (dawsn_p.bind(x) + x * y))
 )
-dawsn_p: Primitive = kernel("dawsn", dawsn_formula, lambda t, y, x: t * dawsn_slope_p.bind(x))
+dawsn_p: Primitive = kernel(
+    "dawsn", dawsn_formula, lambda t, y, x: t * dawsn_slope_p.bind(x), keeps_zero=True
+)
 
 
 @elementwise

@@ -229,7 +229,9 @@ def ci_formula(x: Term) -> Term:
     return where(x.equals(0.0), -math.inf, found)
 
 
-si_p = kernel("sine_integral", si_formula, lambda t, y, x: t * jnp.sinc(x * (1 / math.pi)))
+si_p = kernel(
+    "sine_integral", si_formula, lambda t, y, x: t * jnp.sinc(x * (1 / math.pi)), keeps_zero=True
+)
 ci_p = kernel("cosine_integral", ci_formula, lambda t, y, x: t * (jnp.cos(x) / x))
 
 
@@ -298,10 +300,16 @@ def fresnel_c_formula(x: Term) -> Term:
 
 
 fresnel_s_p = kernel(
-    "fresnel_s", fresnel_s_formula, lambda t, y, x: t * jnp.sin(x * x * (math.pi / 2))
+    "fresnel_s",
+    fresnel_s_formula,
+    lambda t, y, x: t * jnp.sin(x * x * (math.pi / 2)),
+    keeps_zero=True,
 )
 fresnel_c_p = kernel(
-    "fresnel_c", fresnel_c_formula, lambda t, y, x: t * jnp.cos(x * x * (math.pi / 2))
+    "fresnel_c",
+    fresnel_c_formula,
+    lambda t, y, x: t * jnp.cos(x * x * (math.pi / 2)),
+    keeps_zero=True,
 )
 
 
