@@ -1,7 +1,7 @@
 """From functions of trees to functions of flat lists, for packages that write transformations."""
 
 from weft.base.facades import public_names
-from weft.define.flat_functions import (
+from weft.define.for_jax.flat_functions import (
     argnums_partial,
     debug_info,
     donation_vector,

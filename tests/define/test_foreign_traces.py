@@ -8,7 +8,12 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.define.foreign_traces import axis_names_in_force, has_axis_names, under_jit, under_vmap
+from weft.define.for_jax.foreign_traces import (
+    axis_names_in_force,
+    has_axis_names,
+    under_jit,
+    under_vmap,
+)
 from weft.errors import ConcretizationError
 from weft.extend import linear_util as lu
 from weft.extend.core import (

@@ -9,7 +9,7 @@ import weft
 import weft.extend
 import weft.numpy as jnp
 from weft import lax
-from weft.define.jax_names import NAMES, NEUTRAL, PrimitiveOfJax
+from weft.define.for_jax.jax_names import NAMES, NEUTRAL, PrimitiveOfJax
 from weft.extend.core import Primitive
 
 # Methods that weft's classes have too, under the same name.

@@ -8,7 +8,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft import lax
-from weft.define.rule_mappings import dce_rules
+from weft.define.for_jax.rule_mappings import dce_rules
 from weft.errors import MissingRuleError, WeftNotImplementedError
 from weft.extend.core import (
     ArrayType,

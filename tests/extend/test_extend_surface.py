@@ -27,7 +27,7 @@ from tools import update_surface
 from weft import lax
 from weft.core import rules
 from weft.define import builtin_primitives
-from weft.define.composed_primitives import COMPOSED
+from weft.define.for_jax.composed_primitives import COMPOSED
 from weft.errors import JaxprError, MissingRuleError, WeftTypeError
 from weft.extend import core
 from weft.extend.core import ArrayType, JaxprBuilder, Primitive, primitives

@@ -14,12 +14,14 @@ import numpy as np
 from weft.core.effects import Effect as OwnEffect
 from weft.core.jaxpr import Atom, Equation, Var
 from weft.core.jaxpr import Jaxpr as OwnJaxpr
-from weft.define.foreign_traces import ForeignTrace as Trace
-from weft.define.foreign_traces import axis_names_in_force as unsafe_get_axis_names_DO_NOT_USE
-from weft.define.foreign_traces import has_axis_names as nonempty_axis_env_DO_NOT_USE
-from weft.define.foreign_traces import under_jit as unsafe_am_i_under_a_jit_DO_NOT_USE
-from weft.define.foreign_traces import under_vmap as unsafe_am_i_under_a_vmap_DO_NOT_USE
-from weft.define.unchecked_primitive import UncheckedPrimitive as Primitive
+from weft.define.for_jax.foreign_traces import ForeignTrace as Trace
+from weft.define.for_jax.foreign_traces import (
+    axis_names_in_force as unsafe_get_axis_names_DO_NOT_USE,
+)
+from weft.define.for_jax.foreign_traces import has_axis_names as nonempty_axis_env_DO_NOT_USE
+from weft.define.for_jax.foreign_traces import under_jit as unsafe_am_i_under_a_jit_DO_NOT_USE
+from weft.define.for_jax.foreign_traces import under_vmap as unsafe_am_i_under_a_vmap_DO_NOT_USE
+from weft.define.for_jax.unchecked_primitive import UncheckedPrimitive as Primitive
 
 __all__ = [
     "CallPrimitive", "Effect", "Jaxpr", "Primitive", "Token", "Trace", "call_impl",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr
-from weft.define.lowering_functions import closed_jaxpr, lower_fun
-from weft.define.lowering_functions import custom_call_op as custom_call
-from weft.define.lowering_functions import set_lowering as register_lowering
+from weft.define.for_jax.lowering_functions import closed_jaxpr, lower_fun
+from weft.define.for_jax.lowering_functions import custom_call_op as custom_call
+from weft.define.for_jax.lowering_functions import set_lowering as register_lowering
 from weft.errors import WeftNotImplementedError
 from weft.extend.core import Effect
 from weft.lowering.module import ModuleContext, lower_function, lower_to_module

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from weft.core.primitive import Primitive
-from weft.define.composed_primitives import COMPOSED
+from weft.define.for_jax.composed_primitives import COMPOSED
 
 # JAX's names of primitives that weft names otherwise; for these see `__getattr__`.
 _NAMED_OTHERWISE = {
@@ -26,8 +26,8 @@ _NAMED_OTHERWISE = {
 }
 
 # JAX's primitives of which weft has none, and which no function applies (for the others see
-# weft/define/composed_primitives.py). They can be compared with, and rules can be set for them;
-# applied they raise MissingRuleError.
+# weft/define/for_jax/composed_primitives.py). They can be compared with, and rules can be set for
+# them; applied they raise MissingRuleError.
 _NEVER_APPLIED = frozenset(
     "after_all_p call_p closed_call_p core_call_p create_token_p empty2_p eq_to_p infeed_p le_to_p "
     "lt_to_p outfeed_p ragged_all_to_all_p select_and_scatter_p stack_p stage_p unstack_p".split()

@@ -17,8 +17,8 @@ from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.trace import current_trace
 from weft.core.types import ArrayType as ShapedArray
-from weft.define.abstract_values import AbstractValue
-from weft.define.derivative_rules import instantiate_zeros, is_undefined_primal
+from weft.define.for_jax.abstract_values import AbstractValue
+from weft.define.for_jax.derivative_rules import instantiate_zeros, is_undefined_primal
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, api_boundary
 from weft.lowering.eval_trace import EvalTrace
 

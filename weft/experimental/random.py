@@ -16,7 +16,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft import random
 from weft.base.facades import public_names
-from weft.define.foreign_traces import trace_state_clean
+from weft.define.for_jax.foreign_traces import trace_state_clean
 from weft.errors import Fix, WeftTypeError, WeftValueError
 from weft.errors.argument_errors import refusal
 from weft.refs.reference import Ref, new_ref

@@ -1,7 +1,7 @@
 """The backends of the process."""
 
 from weft.base.facades import public_names
-from weft.define.backends import *
-from weft.define.backends import __all__ as __all__
+from weft.define.for_jax.backends import *
+from weft.define.for_jax.backends import __all__ as __all__
 
 __dir__ = public_names(globals())

@@ -51,7 +51,9 @@ from weft.core.trace import (
 from weft.core.types import ArrayType, Typed, register_type_of, type_of, user_value
 from weft.core.types import ArrayType as ShapedArray
 from weft.core.types import type_of as get_aval
-from weft.define.abstract_values import (
+from weft.define.builtin_primitives import BuiltinPrimitives, primitives
+from weft.define.define_primitive import define_primitive
+from weft.define.for_jax.abstract_values import (
     AbstractToken,
     AbstractValue,
     Effects,
@@ -63,11 +65,9 @@ from weft.define.abstract_values import (
     primal_dtype_to_tangent_dtype,
     pytype_aval_mappings,
 )
-from weft.define.builtin_primitives import BuiltinPrimitives, primitives
-from weft.define.define_primitive import define_primitive
-from weft.define.foreign_traces import *
-from weft.define.jax_names import new_jaxpr_eqn
-from weft.define.unchecked_primitive import UncheckedPrimitive
+from weft.define.for_jax.foreign_traces import *
+from weft.define.for_jax.jax_names import new_jaxpr_eqn
+from weft.define.for_jax.unchecked_primitive import UncheckedPrimitive
 from weft.errors import JaxprError as JaxprTypeError
 from weft.interpreters.staging import (
     StagingTrace,

@@ -202,6 +202,8 @@ def _numbers(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
         return cast_values(np.asarray(value), dtype)
     if dtype.kind in "iu" and isinstance(value, float):
         value = int(value)
+    if dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
+        raise dtypes.does_not_fit(value, dtype, "dtype")  # also where other integers are cut
     return np.asarray(dtypes.number(value, dtype, "dtype"))
 
 

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from weft.define.flat_functions import safe_map, safe_zip
+from weft.define.for_jax.flat_functions import safe_map, safe_zip
 
 __all__ = [
     "cache", "concatenate", "curry", "foreach", "merge_lists", "partition_list", "prod", "safe_map",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.core.operators import ArrayOperators
-from weft.define.jax_names import add_names
+from weft.define.for_jax.jax_names import add_names
 from weft.dispatch import jitted
 from weft.numpy.joining import split
 from weft.sharding import Sharding

@@ -9,8 +9,8 @@ __all__ = ["DEAD_CODE", "MISSING", "PRIVATE"]
 
 _HERE = "weft.as_jax.private"
 DEAD_CODE = (
-    "weft.define.partial_evaluation:dce_jaxpr=with_instantiated_inputs",
-    "weft.define.rule_mappings:dce_rules",
+    "weft.define.for_jax.partial_evaluation:dce_jaxpr=with_instantiated_inputs",
+    "weft.define.for_jax.rule_mappings:dce_rules",
 )
 _CORE = ("weft.as_jax.core_classes", "weft.extend.core", "weft")
 

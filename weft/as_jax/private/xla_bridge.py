@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.define.backends import backends, get_backend
+from weft.define.for_jax.backends import backends, get_backend
 
 __all__ = ["backends", "get_backend"]
 

@@ -6,9 +6,13 @@ from weft.core.rules import LinearOperand as UndefinedPrimal
 from weft.core.rules import jvp as jvp_rules
 from weft.core.rules import linearize as linearize_rules
 from weft.core.rules import transpose as transpose_rules
-from weft.define.derivative_rules import *
+from weft.define.for_jax.derivative_rules import *
+from weft.define.for_jax.rule_mappings import (
+    primitive_jvps,
+    primitive_linearizations,
+    primitive_transposes,
+)
 from weft.define.registration import register_jvp, register_linearize, register_transpose
-from weft.define.rule_mappings import primitive_jvps, primitive_linearizations, primitive_transposes
 from weft.interpreters.jvp import DualTracer as JVPTracer
 from weft.interpreters.jvp import JVPTrace, jvp_flat, jvp_jaxpr
 from weft.interpreters.linearize import (

@@ -3,13 +3,13 @@
 from weft.base.facades import public_names
 from weft.core.rules import AxisData
 from weft.core.rules import vmap as vmap_rules
-from weft.define.batching_rules import *
-from weft.define.registration import register_vmap
-from weft.define.rule_mappings import (
+from weft.define.for_jax.batching_rules import *
+from weft.define.for_jax.rule_mappings import (
     axis_primitive_batchers,
     fancy_primitive_batchers,
     primitive_batchers,
 )
+from weft.define.registration import register_vmap
 from weft.interpreters.vmap import BatchTrace, BatchTracer, mapped_type, vmap_flat, vmap_jaxpr
 from weft.ops.structural.shape import move_dim, reduce_vmap_axes
 

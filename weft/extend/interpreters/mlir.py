@@ -8,7 +8,7 @@ from weft.base.facades import public_names
 from weft.core.rules import lower as lowering_rules
 from weft.core.rules import lower_for_platform as platform_lowering_rules
 from weft.core.rules import on_host as on_host_rules
-from weft.define.lowering_functions import *
+from weft.define.for_jax.lowering_functions import *
 from weft.define.registration import register_lowering, register_on_host
 from weft.extend.interpreters import builders
 from weft.lowering.module import (

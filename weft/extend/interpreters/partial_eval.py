@@ -12,7 +12,11 @@ from weft.core.rules import retype as retype_rules
 from weft.core.rules import runs as runs_rules
 from weft.core.rules import stage as stage_rules
 from weft.core.rules import steps as steps_rules
-from weft.define.partial_evaluation import *
+from weft.define.for_jax.partial_evaluation import *
+from weft.define.for_jax.rule_mappings import (
+    custom_partial_eval_rules,
+    partial_eval_jaxpr_custom_rules,
+)
 from weft.define.registration import (
     register_dce,
     register_effects,
@@ -24,7 +28,6 @@ from weft.define.registration import (
     register_steps,
 )
 from weft.define.registration import register_partial_eval as register
-from weft.define.rule_mappings import custom_partial_eval_rules, partial_eval_jaxpr_custom_rules
 from weft.interpreters.hoist import (
     HoistedCasts,
     hoist_casts,

@@ -24,7 +24,7 @@ from weft.random.uniforms import bits
 class ComposedPrimitive(Primitive):
     """A primitive whose application is that of a function of other operations.
 
-    >>> from weft.define.composed_primitives import COMPOSED
+    >>> from weft.define.for_jax.composed_primitives import COMPOSED
     >>> COMPOSED["squeeze_p"].bind(np.ones((1, 3)), dimensions=(0,)).shape
     (3,)
     """

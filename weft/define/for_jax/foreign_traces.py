@@ -19,7 +19,7 @@ from weft.core.trace import Trace, Tracer, bottom_trace, current_trace, using_tr
 from weft.core.types import ArrayType, type_of
 from weft.custom_derivatives.custom_jvp_rule import MappedJVPRule, custom_jvp_p
 from weft.custom_derivatives.custom_primitive import Rule
-from weft.define.wrapped_functions import WrappedFun, wrap_init
+from weft.define.for_jax.wrapped_functions import WrappedFun, wrap_init
 from weft.errors import WeftTypeError
 from weft.interpreters.staging import StagingTrace
 from weft.interpreters.vmap import BatchTrace

@@ -14,7 +14,7 @@ from weft.core.jaxpr import ClosedJaxpr
 from weft.core.primitive import Primitive
 from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
-from weft.define.rule_mappings import primitive_jvps, primitive_transposes
+from weft.define.for_jax.rule_mappings import primitive_jvps, primitive_transposes
 from weft.errors import MissingRuleError
 from weft.errors.argument_errors import not_taken
 from weft.interpreters.jvp import jvp_flat

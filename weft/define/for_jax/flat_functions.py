@@ -10,7 +10,11 @@ from weft import tree
 from weft.base.source_info import DebugInfo
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType, type_of
-from weft.define.wrapped_functions import WrappedFun, transformation2, transformation_with_aux2
+from weft.define.for_jax.wrapped_functions import (
+    WrappedFun,
+    transformation2,
+    transformation_with_aux2,
+)
 from weft.errors import Fix, WeftTypeError, WeftValueError
 
 Function = Callable[..., Any]

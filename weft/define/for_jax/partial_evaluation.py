@@ -11,7 +11,7 @@ from weft.base.util import marked, one_each
 from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr
 from weft.core.trace import current_trace, running
 from weft.core.types import ArrayType, type_of
-from weft.define.flat_functions import shaped_abstractify
+from weft.define.for_jax.flat_functions import shaped_abstractify
 from weft.interpreters.linearize import UserRuleTrace, share_captured
 from weft.interpreters.partial_eval import dce_jaxpr
 from weft.interpreters.staging import StagingTrace, StagingTracer, trace_to_jaxpr

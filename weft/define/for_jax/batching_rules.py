@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.define.rule_mappings import mapped_size, primitive_batchers
+from weft.define.for_jax.rule_mappings import mapped_size, primitive_batchers
 from weft.interpreters.vmappable import is_vmappable, register_vmappable, unregister_vmappable
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
 
