@@ -25,7 +25,7 @@ from weft.control_flow.cond import cond
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.checks import computing_dtype, convert
 from weft.kinds.kind import Arguments, Kind
-from weft.ops.elementwise.arithmetic import add, div, exp, gt, lt, mul, neg, sqrt, square, sub
+from weft.ops.elementwise.arithmetic import exp, sqrt, square
 from weft.ops.elementwise.arithmetic import max as maximum
 from weft.ops.elementwise.arithmetic import min as minimum
 from weft.ops.elementwise.complex import complex
@@ -73,20 +73,18 @@ _WIDEST = 1000.0
 
 def _correction(x: Any) -> Any:
     """The sum of `_SERIES` for x >= 1, by Clenshaw's recurrence."""
-    of = x.dtype.type
-    variable = sub(of(1), div(of(8), add(x, of(3))))
-    double = mul(variable, of(2))
-    first, *rest = (of(c) for c in _SERIES[: _TERMS[x.dtype.itemsize]])
-    later, last = mul(double, rest[-1]), rest[-1]
-    later = add(later, rest[-2])
+    variable = 1.0 - 8.0 / (x + 3.0)
+    double = variable * 2.0
+    first, *rest = _SERIES[: _TERMS[x.dtype.itemsize]]
+    later, last = double * rest[-1] + rest[-2], rest[-1]
     for term in reversed(rest[:-2]):
-        later, last = sub(add(mul(double, later), term), last), later
-    return sub(add(mul(variable, later), first), last)
+        later, last = double * later + term - last, later
+    return variable * later + first - last
 
 
 def _hazard(x: Any, correction: Any) -> Any:
     """The density over Q: the derivative of -log Q."""
-    return mul(add(x, x.dtype.type(1)), exp(neg(correction)))
+    return (x + 1.0) * exp(-correction)
 
 
 def tail_number(low: Any, high: Any, chance: Any) -> Any:
@@ -96,43 +94,41 @@ def tail_number(low: Any, high: Any, chance: Any) -> Any:
     shape of `chance`, or none.
     """
     of = low.dtype.type
-    half, one, two = of(0.5), of(1), of(2)
     low = minimum(low, of(_HUGE))
     nearest = _correction(low)
 
     def drop_to(away: Any, correction: Any) -> Any:
         """The logarithm of Q(low) / Q(low + away)."""
-        smooth = sub(log1p(div(away, add(low, one))), sub(correction, nearest))
-        return add(mul(away, add(low, mul(half, away))), smooth)
+        smooth = log1p(away / (low + 1.0)) - (correction - nearest)
+        return away * (low + 0.5 * away) + smooth
 
-    width = minimum(maximum(sub(high, low), of(0)), of(_WIDEST))
-    across = drop_to(width, _correction(add(low, width)))
-    drop = neg(log1p(mul(chance, expm1(neg(across)))))
+    width = minimum(maximum(high - low, of(0)), of(_WIDEST))
+    across = drop_to(width, _correction(low + width))
+    drop = -log1p(chance * expm1(-across))
     # The parabola with the right slope at the bound, whose second derivative is between those at
     # the bound and far away (1).
     slope = _hazard(low, nearest)
-    bend = mul(half, add(one, mul(slope, sub(slope, low))))
-    root = sqrt(add(square(slope), mul(mul(two, bend), drop)))
-    away = div(mul(two, drop), add(slope, root))
+    bend = 0.5 * (1.0 + slope * (slope - low))
+    away = 2.0 * drop / (slope + sqrt(square(slope) + 2.0 * bend * drop))
     for _ in range(_STEPS[low.dtype.itemsize]):
-        point = add(low, away)
+        point = low + away
         correction = _correction(point)
         slope = _hazard(point, correction)
-        step = div(sub(drop_to(away, correction), drop), slope)
+        step = (drop_to(away, correction) - drop) / slope
         # The derivative of the slope is slope * (slope - point).
-        bend = sub(one, mul(half, mul(step, sub(slope, point))))
-        away = maximum(sub(away, div(step, bend)), of(0))
-    return add(low, away)
+        bend = 1.0 - 0.5 * step * (slope - point)
+        away = maximum(away - step / bend, of(0))
+    return low + away
 
 
 def in_upper_tail(lower: Any) -> Any:
     """Whether an interval that begins at `lower` is in the upper tail."""
-    return gt(lower, lower.dtype.type(1))
+    return lower > 1.0
 
 
 def in_lower_tail(upper: Any) -> Any:
     """Whether an interval that ends at `upper` is in the lower tail."""
-    return lt(upper, upper.dtype.type(-1))
+    return upper < -1.0
 
 
 def _first_lengths(value: Any, call: Arguments) -> tuple[int, ...]:
