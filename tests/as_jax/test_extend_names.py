@@ -12,6 +12,7 @@ import pytest
 
 import weft
 import weft.as_jax
+from closeness import equal
 from weft import lax
 from weft.errors import MissingRuleError, WeftNotImplementedError
 
@@ -404,27 +405,24 @@ def test_primitives_that_other_primitives_do():
     jnp, random = jax_module("numpy"), jax_module("random")
     x, keys = np.arange(6.0, dtype=np.float32).reshape(1, 6), random.split(random.key(0), 3)
 
-    def same(got, want):
-        np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
-
-    same(lax.squeeze_p.bind(x, dimensions=(0,)), x[0])
-    same(lax.copy_p.bind(x), x)
-    same(lax.tile_p.bind(x, reps=(2, 1)), np.tile(x, (2, 1)))
-    same(lax.device_put_p.bind(x, devices=(None,), srcs=(None,), copy_semantics=(None,))[0], x)
+    equal(lax.squeeze_p.bind(x, dimensions=(0,)), x[0])
+    equal(lax.copy_p.bind(x), x)
+    equal(lax.tile_p.bind(x, reps=(2, 1)), np.tile(x, (2, 1)))
+    equal(lax.device_put_p.bind(x, devices=(None,), srcs=(None,), copy_semantics=(None,))[0], x)
     values, places = lax.approx_top_k_p.bind(
         x, k=2, reduction_dimension=1, recall_target=0.95, is_max_k=True,
         reduction_input_size_override=-1, aggregate_to_topk=True,
     )  # fmt: skip
-    same(values, [[5, 4]]), same(places, [[5, 4]])
+    equal(values, [[5, 4]]), equal(places, [[5, 4]])
     bits = primitives.random_bits_p.bind(keys, bit_width=16, shape=(2,))
-    same(bits, [random.bits(key, (2,), "uint16") for key in keys])
+    equal(bits, [random.bits(key, (2,), "uint16") for key in keys])
     folded = primitives.random_fold_in_p.bind(keys, jnp.uint32(5))
-    same(random.key_data(folded), [random.key_data(random.fold_in(key, 5)) for key in keys])
+    equal(random.key_data(folded), [random.key_data(random.fold_in(key, 5)) for key in keys])
     split = primitives.random_split_p.bind(keys, shape=(2,))
-    same(random.key_data(split), [random.key_data(random.split(key, 2)) for key in keys])
+    equal(random.key_data(split), [random.key_data(random.split(key, 2)) for key in keys])
     # They are functions like others: they can be traced, mapped and differentiated.
     squeezed = weft.vmap(weft.grad(lambda x: lax.squeeze_p.bind(x, dimensions=(0,))[1]))(x[:, None])
-    same(squeezed, [[[0, 1, 0, 0, 0, 0]]])
+    equal(squeezed, [[[0, 1, 0, 0, 0, 0]]])
     assert "squeeze" not in str(weft.make_jaxpr(lambda x: lax.tile_p.bind(x, reps=(1, 2)))(x))
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import control_cells as cells
 import weft
 import weft.numpy as jnp
+from closeness import close_trees
 from control_cells import plain_forward
 from dual_numbers import Reference, stack, value
 from loop_cases import program
@@ -426,11 +427,6 @@ def as_program(of, args, differentiated):
     return program(f, *args)
 
 
-def close(got, wanted):
-    for a, b in zip(got, wanted, strict=True):
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-9)
-
-
 @hypothesis.settings(max_examples=40)
 @hypothesis.given(programs, seeds, st.booleans(), st.data())
 def test_the_parts_of_a_program_together_are_the_whole(of, seed, differentiated, data):
@@ -452,7 +448,9 @@ def test_the_parts_of_a_program_together_are_the_whole(of, seed, differentiated,
     late = [v for v, flag in zip(values, flags, strict=True) if flag]
     later = iter(eval_jaxpr(split.unknown, (), *known[early:], *late))
     first = iter(known[:early])
-    close([next(later) if flag else next(first) for flag in split.unknown_out], wanted)
+    close_trees(
+        [next(later) if flag else next(first) for flag in split.unknown_out], wanted, 1e-9, 1e-9
+    )
 
 
 @hypothesis.settings(max_examples=40)
@@ -466,7 +464,7 @@ def test_a_program_without_its_dead_code_gives_the_same(of, seed, differentiated
     small, reads = dce_jaxpr(jaxpr, used)
     check_jaxpr(small)
     got = eval_jaxpr(small, (), *(v for v, read in zip(values, reads, strict=True) if read))
-    close(got, [v for v, use in zip(wanted, used, strict=True) if use])
+    close_trees(got, [v for v, use in zip(wanted, used, strict=True) if use], 1e-9, 1e-9)
     again, reads_again = dce_jaxpr(small, (True,) * len(small.outputs))
     assert all(reads_again) and len(again.eqns) == len(small.eqns)
 

@@ -7,6 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import equal
 from weft import lax, random
 from weft.errors import WeftTypeError, WeftValueError
 from weft.experimental.random import stateful_rng
@@ -18,22 +19,18 @@ def keys_of(seed, count):
     return [random.fold_in(random.key(seed), i) for i in range(count)]
 
 
-def same(got, want):
-    np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
-
-
 def test_draws_are_those_of_keys_in_order():
     rng, keys = stateful_rng(7), keys_of(7, 8)
-    same(random.key_data(rng.key()), random.key_data(keys[0]))
-    same(random.key_data(rng.key((2, 3))), random.key_data(random.split(keys[1], (2, 3))))
-    same(rng.random(4), random.uniform(keys[2], (4,)))
-    same(
+    equal(random.key_data(rng.key()), random.key_data(keys[0]))
+    equal(random.key_data(rng.key((2, 3))), random.key_data(random.split(keys[1], (2, 3))))
+    equal(rng.random(4), random.uniform(keys[2], (4,)))
+    equal(
         rng.uniform(1, np.array([2.0, 3.0])),
         random.uniform(keys[3], (2,), None, 1, np.array([2.0, 3.0])),
     )
-    same(rng.normal(1, 2, (3,)), 1 + 2 * random.normal(keys[4], (3,)))
-    same(rng.integers(10, size=3), random.randint(keys[5], (3,), 0, 10))
-    same(rng.integers(2, np.array([3, 9])), random.randint(keys[6], (2,), 2, jnp.array([3, 9])))
+    equal(rng.normal(1, 2, (3,)), 1 + 2 * random.normal(keys[4], (3,)))
+    equal(rng.integers(10, size=3), random.randint(keys[5], (3,), 0, 10))
+    equal(rng.integers(2, np.array([3, 9])), random.randint(keys[6], (2,), 2, jnp.array([3, 9])))
     assert rng.normal(size=2, dtype="float16").dtype == "float16"
     # What JAX 0.10.2 draws: jax.experimental.random.stateful_rng(7).normal(1, 2, (3,)).
     np.testing.assert_allclose(
@@ -45,7 +42,7 @@ def test_draws_are_those_of_keys_in_order():
 def test_compiled_draws_go_on_counting(impl):
     rng, eager = stateful_rng(3, impl=impl), stateful_rng(3, impl=impl)
     draw = weft.jit(rng.uniform)
-    same([draw(), rng.uniform(), draw()], [eager.uniform() for _ in range(3)])
+    equal([draw(), rng.uniform(), draw()], [eager.uniform() for _ in range(3)])
 
 
 def test_inside_loops_and_traced_functions():
@@ -64,8 +61,8 @@ def test_inside_loops_and_traced_functions():
 def test_children_are_those_of_a_split_key():
     keys = random.split(keys_of(7, 1)[0], 2)
     want = [random.uniform(random.fold_in(key, 0), (3,)) for key in keys]
-    same([child.uniform(size=3) for child in stateful_rng(7).spawn(2)], want)
-    same(weft.vmap(lambda rng: rng.uniform(size=3))(stateful_rng(7).split(2)), want)
+    equal([child.uniform(size=3) for child in stateful_rng(7).spawn(2)], want)
+    equal(weft.vmap(lambda rng: rng.uniform(size=3))(stateful_rng(7).split(2)), want)
     assert stateful_rng(7).spawn(0) == []
 
 

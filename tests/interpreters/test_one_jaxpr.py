@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import weft
+from closeness import close_trees
 from weft import lax
 from weft.arrays.conversion import as_array
 from weft.core.check import check_jaxpr
@@ -55,18 +56,14 @@ def both(x, y):
     return tuple(APPLY(pair, x, y))
 
 
-def close(found, wanted):
-    weft.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, wanted)
-
-
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
 def test_values_and_derivatives_are_those_of_the_function(compiled):
     f = weft.jit(both) if compiled else both
-    close(f(X, Y), pair(X, Y))
-    close(weft.jvp(f, (X, Y), (Y, X)), weft.jvp(pair, (X, Y), (Y, X)))
+    close_trees(f(X, Y), pair(X, Y), 1e-6, 0)
+    close_trees(weft.jvp(f, (X, Y), (Y, X)), weft.jvp(pair, (X, Y), (Y, X)), 1e-6, 0)
     ct = (X, Y)
-    close(weft.vjp(f, X, Y)[1](ct), weft.vjp(pair, X, Y)[1](ct))
-    close(weft.vmap(f, (0, None))(X, Y), weft.vmap(pair, (0, None))(X, Y))
+    close_trees(weft.vjp(f, X, Y)[1](ct), weft.vjp(pair, X, Y)[1](ct), 1e-6, 0)
+    close_trees(weft.vmap(f, (0, None))(X, Y), weft.vmap(pair, (0, None))(X, Y), 1e-6, 0)
 
 
 def total(f):
@@ -75,7 +72,7 @@ def total(f):
 
 def test_the_second_derivative_goes_through_the_family_again():
     found = weft.jacfwd(weft.grad(total(both)))(X, Y)
-    close(found, weft.jacfwd(weft.grad(total(pair)))(X, Y))
+    close_trees(found, weft.jacfwd(weft.grad(total(pair)))(X, Y), 1e-6, 0)
 
 
 def test_derived_applications_have_the_parameters_that_are_declared():
@@ -100,7 +97,7 @@ def test_a_known_part_is_split_off():
     check_jaxpr(split.known)
     check_jaxpr(split.unknown)
     (sin,) = eval_jaxpr(split.known, (), X)
-    close(eval_jaxpr(split.unknown, (), sin, Y), list(pair(X, Y)))
+    close_trees(eval_jaxpr(split.unknown, (), sin, Y), list(pair(X, Y)), 1e-6, 0)
 
 
 def test_operands_of_other_types_are_refused_by_name():
@@ -117,6 +114,6 @@ def test_a_rule_of_its_own_goes_before_the_familys_and_none_leaves_it_out():
 
     made, apply = member(jvp=jvp, vmap=None)
     _, tangents = weft.jvp(lambda x: tuple(apply(pair, x, Y)), (X,), (X,))
-    close(tangents, (7.0 * X, 7.0 * X))
+    close_trees(tangents, (7.0 * X, 7.0 * X), 1e-6, 0)
     with pytest.raises(MissingRuleError, match="labelled"):
         weft.vmap(lambda x: tuple(apply(lambda x: (lax.sin(x),), x)))(X)

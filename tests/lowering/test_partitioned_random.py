@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import weft
-from sharded_programs import close, programs, reference, specs_of
+from closeness import close_doubles
+from sharded_programs import programs, reference, specs_of
 from weft.sharding import NamedSharding
 from weft.sharding import PartitionSpec as P
 
@@ -41,10 +42,10 @@ def test_values_and_derivatives_do_not_depend_on_where_arrays_lie(drawn):
     (got_loss, got_value), got_grads = weft.jit(
         weft.value_and_grad(program.whole, numbers, has_aux=True)
     )(*args)
-    close(got_loss, loss)
-    close(got_value, value)
+    close_doubles(got_loss, loss, 1e-9)
+    close_doubles(got_value, value, 1e-9)
     for got, grad in zip(got_grads, grads, strict=True):
-        close(got, grad)
+        close_doubles(got, grad, 1e-9)
     if args[0] is not inputs[0]:
         devices = {shard.device for shard in got_value.addressable_shards}
         assert devices == set(program.mesh().device_list)
@@ -56,8 +57,8 @@ def test_eager_operations_do_not_depend_on_where_arrays_lie(drawn):
     program, specs = drawn
     inputs, _, ((loss, value), _) = reference(program)
     got_loss, got_value = program.whole(*placed(program, specs, inputs))
-    close(got_loss, loss)
-    close(got_value, value)
+    close_doubles(got_loss, loss, 1e-9)
+    close_doubles(got_value, value, 1e-9)
 
 
 @hypothesis.settings(max_examples=8)
@@ -69,6 +70,6 @@ def test_results_lie_where_they_are_asked_to(drawn, data):
     sharding = NamedSharding(program.mesh(), spec)
     run = weft.jit(program.whole, out_shardings=(None, sharding))
     got_loss, got_value = run(*placed(program, specs, inputs))
-    close(got_loss, loss)
-    close(got_value, value)
+    close_doubles(got_loss, loss, 1e-9)
+    close_doubles(got_value, value, 1e-9)
     assert got_value.sharding.is_equivalent_to(sharding, np.ndim(value))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import weft
 import weft.numpy as jnp
+from closeness import close_doubles
 from collective_counts import communicates
 from weft import lax, nn, shard_map
 from weft.errors import AxisError, DTypeError, ShapeError, UnboundAxisError, WeftValueError
@@ -31,11 +32,6 @@ def drawn(*shape, seed=0, dtype=np.float64):
     if np.issubdtype(dtype, np.complexfloating):
         numbers = numbers + 1j * np.random.default_rng(seed + 99).normal(size=shape)
     return jnp.asarray(numbers, dtype=dtype)
-
-
-def close(got, wanted, tolerance=1e-12):
-    got, wanted = np.asarray(got), np.asarray(wanted)
-    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
 
 
 @st.composite
@@ -103,7 +99,7 @@ def programs(case):
 @hypothesis.given(cases())
 def test_random_products_are_those_of_plain_collectives(case):
     stepwise, plain, args = programs(case)
-    close(weft.jit(stepwise)(*args), plain(*args))
+    close_doubles(weft.jit(stepwise)(*args), plain(*args))
 
 
 @hypothesis.settings(max_examples=12)
@@ -119,7 +115,7 @@ def test_derivatives_of_random_products_are_those_of_plain_collectives(case):
         return both
 
     got, wanted = weft.jit(derivatives(stepwise))(*args), weft.jit(derivatives(plain))(*args)
-    weft.tree.map(close, got, wanted)
+    weft.tree.map(close_doubles, got, wanted)
 
 
 LAYERS = {
@@ -140,8 +136,8 @@ def test_a_gathered_product_is_the_einsum_of_whole_arrays(kind, both):
     x = drawn(2, 8, 6)
     w = drawn(8 if kind == "summed" else 6, 12, seed=1)
     f = gathering(spec, specs, out, bidirectional=both)
-    close(f(x, w), np.einsum(spec, x, w))
-    close(weft.jit(f)(x, w), np.einsum(spec, x, w))
+    close_doubles(f(x, w), np.einsum(spec, x, w))
+    close_doubles(weft.jit(f)(x, w), np.einsum(spec, x, w))
     check_grads(weft.jit(f), (x, w), order=2)
 
 
@@ -159,19 +155,21 @@ def test_a_scattered_product_is_the_einsum_of_whole_arrays(operand, both):
     def f(x, w):
         return nn.scattered_product(spec, x, w, "i", scattered="s", bidirectional=both)
 
-    close(f(x, w), np.einsum(spec, x, w))
-    close(weft.jit(f)(x, w), np.einsum(spec, x, w))
+    close_doubles(f(x, w), np.einsum(spec, x, w))
+    close_doubles(weft.jit(f)(x, w), np.einsum(spec, x, w))
     check_grads(weft.jit(f), (x, w), order=2)
 
 
 def test_mapped_products_and_axes_of_vmap():
     spec, specs, out = LAYERS["not summed"]
     f, xs, w = gathering(spec, specs, out), drawn(3, 2, 8, 6), drawn(6, 12)
-    close(weft.vmap(f, in_axes=(0, None))(xs, w), np.einsum("nbsd,df->nbsf", xs, w))
+    close_doubles(weft.vmap(f, in_axes=(0, None))(xs, w), np.einsum("nbsd,df->nbsf", xs, w))
     # Along an axis of vmap the same function works on rows.
     mapped = lambda x: nn.gathered_product("sd,df->sf", x, w, "q", gathered="s")  # noqa: E731
     rows = drawn(4, 2, 6)
-    close(weft.vmap(mapped, axis_name="q")(rows)[1], np.reshape(rows, (8, 6)) @ np.asarray(w))
+    close_doubles(
+        weft.vmap(mapped, axis_name="q")(rows)[1], np.reshape(rows, (8, 6)) @ np.asarray(w)
+    )
 
 
 def test_the_program_on_one_device_is_a_product():
@@ -183,7 +181,7 @@ def test_the_program_on_one_device_is_a_product():
         h = nn.gathered_product("sd,df->sf", x, w, "i", gathered="s")
         return nn.scattered_product("sf,df->sd", h, w, "i", scattered="s")
 
-    close(f(x, w), x @ w @ w.T)
+    close_doubles(f(x, w), x @ w @ w.T)
     assert communicates(f, x, w) == {}
 
 
@@ -191,7 +189,7 @@ def test_simulated_products_are_equal():
     spec, specs, out = LAYERS["not summed"]
     x, w = drawn(2, 8, 6), drawn(6, 12)
     with weft.simulate(mesh_of((4,))):
-        close(gathering(spec, specs, out)(x, w), np.einsum(spec, x, w))
+        close_doubles(gathering(spec, specs, out)(x, w), np.einsum(spec, x, w))
 
 
 # ---- dtypes --------------------------------------------------------------------------------------
@@ -208,7 +206,7 @@ def test_narrow_sums_on_a_device_are_taken_in_float32():
 
     found = f(x, w)
     assert found.dtype == jnp.bfloat16
-    close(np.asarray(found, np.float32), np.full(8, np.asarray(values.sum(), jnp.bfloat16)))
+    close_doubles(np.asarray(found, np.float32), np.full(8, np.asarray(values.sum(), jnp.bfloat16)))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +238,9 @@ def test_dtypes_are_those_of_einsum(left, right, preferred, wanted):
         == wanted
         == jnp.einsum("sd,df->sf", x, w, preferred_element_type=preferred).dtype
     )
-    close(np.asarray(found, np.complex128), 4 * whole @ np.asarray(w, np.complex128).T, 2e-2)
+    close_doubles(
+        np.asarray(found, np.complex128), 4 * whole @ np.asarray(w, np.complex128).T, 2e-2
+    )
     if left != "int32":
         loss = lambda x: jnp.sum(f(x, w).real.astype("float32"))  # noqa: E731
         assert weft.grad(loss)(x).dtype == left
@@ -300,7 +300,7 @@ def test_a_layer_sends_blocks_step_by_step(count):
     backward = {"collective_permute": 5 * (count - 1)}
     assert communicates(gradient(layer, count), *args) == backward
     weft.tree.map(
-        close, weft.jit(gradient(layer, count))(*args), gradient(plain_layer, count)(*args)
+        close_doubles, weft.jit(gradient(layer, count))(*args), gradient(plain_layer, count)(*args)
     )
 
 
@@ -311,7 +311,7 @@ def test_the_hessian_of_a_layer_communicates_step_by_step_too():
         whole = lambda *args: sum(jnp.sum(jnp.cos(g)) for g in gradient(function, 4)(*args))  # noqa: E731
         return weft.grad(whole, (0, 1, 2))
 
-    close_enough = lambda got, wanted: close(got, wanted, 1e-11)  # noqa: E731
+    close_enough = lambda got, wanted: close_doubles(got, wanted, 1e-11)  # noqa: E731
     weft.tree.map(
         close_enough, weft.jit(second(layer))(*args), weft.jit(second(plain_layer))(*args)
     )
@@ -341,8 +341,8 @@ def test_weights_that_devices_share_get_the_sum_of_their_gradients():
     _, pull = weft.vjp(f, x, w)
     got_x, got_w = pull(ct)
     total = np.sum(np.split(np.asarray(ct), 8), 0)
-    close(got_x, total @ np.asarray(w).T)
-    close(got_w, np.asarray(x).T @ total)
+    close_doubles(got_x, total @ np.asarray(w).T)
+    close_doubles(got_w, np.asarray(x).T @ total)
 
 
 # ---- errors --------------------------------------------------------------------------------------

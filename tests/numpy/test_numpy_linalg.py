@@ -8,6 +8,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close_doubles
 from numpy_cases import case, check
 from op_table import assert_within_ulps
 from weft.errors import ShapeError, WeftNotImplementedError
@@ -164,10 +165,6 @@ def test_sixteen_bits_and_integers():
 # ---- decompositions ------------------------------------------------------------------------------
 
 
-def close(got, want, bound=1e-12):
-    np.testing.assert_allclose(got, want, rtol=bound, atol=bound)
-
-
 def identities(q):
     """What the adjoint of q times q is where its columns are orthonormal."""
     *batch, _, n = q.shape
@@ -182,18 +179,18 @@ def test_qr(a):
     with weft.enable_x64():
         for mode in ("reduced", "complete"):
             q, r = found = linalg.qr(a, mode)
-            close(q @ r, a)
-            close(adjoint(q) @ q, identities(q))
+            close_doubles(q @ r, a)
+            close_doubles(adjoint(q) @ q, identities(q))
             wanted = np.linalg.qr(a, mode)
             assert (found.Q.shape, found.R.shape) == (wanted.Q.shape, wanted.R.shape)
             np.testing.assert_array_equal(np.tril(r, -1), 0 * np.asarray(r))
-        close(linalg.qr(a, "r"), linalg.qr(a).R)
+        close_doubles(linalg.qr(a, "r"), linalg.qr(a).R)
         h, tau = linalg.qr(a, "raw")
         if a.ndim == 2:
             wanted = np.linalg.qr(a, "raw")
             assert (h.shape, tau.shape) == (wanted[0].shape, wanted[1].shape)
         k = min(a.shape[-2:])
-        close(np.triu(np.asarray(h).swapaxes(-1, -2))[..., :k, :], linalg.qr(a).R)
+        close_doubles(np.triu(np.asarray(h).swapaxes(-1, -2))[..., :k, :], linalg.qr(a).R)
 
 
 @pytest.mark.parametrize("a", OPERANDS, ids=lambda a: f"{a.dtype}{a.shape}")
@@ -204,50 +201,50 @@ def test_svd(a):
             wanted = np.linalg.svd(a, full_matrices=full)
             assert [x.shape for x in found] == [x.shape for x in wanted]
             k = s.shape[-1]
-            close(
+            close_doubles(
                 np.asarray(u)[..., :k] * np.asarray(s)[..., None, :] @ np.asarray(vh)[..., :k, :], a
             )
-            close(adjoint(u) @ u, adjoint(u) @ u * np.eye(u.shape[-1]))
-            close(np.asarray(s), wanted.S)
+            close_doubles(adjoint(u) @ u, adjoint(u) @ u * np.eye(u.shape[-1]))
+            close_doubles(np.asarray(s), wanted.S)
         part = linalg.svd(a, full_matrices=False, subset_by_index=(0, k // 2))
-        close(part.S, wanted.S[..., : k // 2])
+        close_doubles(part.S, wanted.S[..., : k // 2])
 
 
 @pytest.mark.parametrize("a", [H, np.diag([2.0, -3.0, 0.0, 1.0]), -positive(3)])
 def test_svd_of_hermitian_matrices(a):
     with weft.enable_x64():
         u, s, vh = linalg.svd(a, hermitian=True)
-        close(np.asarray(u) * np.asarray(s) @ vh, a)
-        close(s, np.linalg.svd(a, hermitian=True).S)
-        close(adjoint(u) @ u, np.eye(len(a)))
-        close(vh @ adjoint(vh), np.eye(len(a)))
+        close_doubles(np.asarray(u) * np.asarray(s) @ vh, a)
+        close_doubles(s, np.linalg.svd(a, hermitian=True).S)
+        close_doubles(adjoint(u) @ u, np.eye(len(a)))
+        close_doubles(vh @ adjoint(vh), np.eye(len(a)))
         first = linalg.svd(a, hermitian=True, full_matrices=False, subset_by_index=(0, 2))
-        close(first.Vh, np.asarray(vh)[:2])
+        close_doubles(first.Vh, np.asarray(vh)[:2])
 
 
 def test_eigh():
     with weft.enable_x64():
         for a in (H, np.stack([positive(4), LOW + LOW.T]), np.zeros((0, 0))):
             w, v = found = linalg.eigh(a)
-            close(a @ np.asarray(v), np.asarray(v) * np.asarray(w)[..., None, :], 1e-11)
-            close(found.eigenvalues, np.linalg.eigh(a).eigenvalues, 1e-11)
+            close_doubles(a @ np.asarray(v), np.asarray(v) * np.asarray(w)[..., None, :], 1e-11)
+            close_doubles(found.eigenvalues, np.linalg.eigh(a).eigenvalues, 1e-11)
         lower, upper = np.tril(A) + np.tril(A, -1).T, np.triu(A) + np.triu(A, 1).T
         for uplo, whole in (("L", lower), ("U", upper), ("u", upper)):
             w, v = linalg.eigh(A, uplo)
-            close(whole @ np.asarray(v), np.asarray(v) * np.asarray(w))
+            close_doubles(whole @ np.asarray(v), np.asarray(v) * np.asarray(w))
         both = (A + A.T) / 2
-        close(linalg.eigvalsh(A), np.linalg.eigvalsh(both))
-        close(linalg.eigvalsh(A, "U", symmetrize_input=True), np.linalg.eigvalsh(both))
+        close_doubles(linalg.eigvalsh(A), np.linalg.eigvalsh(both))
+        close_doubles(linalg.eigvalsh(A, "U", symmetrize_input=True), np.linalg.eigvalsh(both))
 
 
 def test_eig():
     with weft.enable_x64():
         for a in (A, C, S, np.array([[0.0, -1.0], [1.0, 0.0]]), np.zeros((0, 0))):
             w, v = linalg.eig(a)
-            close(a @ np.asarray(v), np.asarray(v) * np.asarray(w)[..., None, :])
-            close(np.linalg.norm(v, axis=-2), np.ones(w.shape))
+            close_doubles(a @ np.asarray(v), np.asarray(v) * np.asarray(w)[..., None, :])
+            close_doubles(np.linalg.norm(v, axis=-2), np.ones(w.shape))
             got, want = np.sort_complex(linalg.eigvals(a)), np.sort_complex(np.linalg.eigvals(a))
-            close(got, want)
+            close_doubles(got, want)
 
 
 def test_lstsq():
@@ -263,13 +260,13 @@ def test_lstsq():
             want = np.linalg.lstsq(a, b, **options)
             for x, y in zip(got, want, strict=True):
                 assert np.shape(x) == np.shape(y)
-                close(x, y, 1e-10)
+                close_doubles(x, y, 1e-10)
             residuals = linalg.lstsq(a, b, **options)[1]
             missed = np.linalg.norm((a @ want[0] - b).reshape(len(b), -1), axis=0) ** 2
-            close(residuals, missed, 1e-10)
+            close_doubles(residuals, missed, 1e-10)
         for x, y in zip(linalg.lstsq(A, B, 0.4), np.linalg.lstsq(A, B, 0.4), strict=True):
             if np.size(y):
-                close(x, y)
+                close_doubles(x, y)
         assert linalg.lstsq(np.zeros((0, 3)), np.zeros(0))[0].tolist() == [0, 0, 0]
 
 
@@ -310,7 +307,7 @@ def test_the_derivative_of_a_determinant_where_the_first_columns_depend():
             [(-1.0) ** (i + j) * np.linalg.det(a[np.ix_(rows != i, rows != j)]) for j in range(5)]
             for i in range(5)
         ]
-        close(gradient, cofactors, 1e-11)
+        close_doubles(gradient, cofactors, 1e-11)
         batch = np.stack([a, real(5, 5), np.zeros((5, 5))])
         check_vmap(linalg.det, (batch,))
 

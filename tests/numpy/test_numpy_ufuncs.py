@@ -12,6 +12,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close_to_numpy
 from weft.errors import DTypeError, WeftTypeError
 from weft.testing import check_grads
 
@@ -40,13 +41,6 @@ def loop(name, parts):
     NumPy's own reduction of some functions differs from that (numpy.arctan2.reduce does).
     """
     return functools.reduce(getattr(np, name), parts)
-
-
-def close(found, wanted):
-    found = np.asarray(found)
-    assert found.shape == np.shape(wanted)
-    assert found.dtype.kind == np.asarray(wanted).dtype.kind
-    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", [n for n in NUMPYS if n not in CORE])
@@ -83,16 +77,18 @@ def test_reductions(name, x):
     with weft.enable_x64():
         ours = getattr(jnp, name)
         lines = list(np.moveaxis(x, 1, 0))
-        close(ours.reduce(x, 1, keepdims=True), loop(name, lines)[:, None])
+        close_to_numpy(ours.reduce(x, 1, keepdims=True), loop(name, lines)[:, None])
         start = x.dtype.type(2)
-        close(ours.reduce(x, 1, initial=start), loop(name, [np.full((3, 2), start), *lines]))
+        close_to_numpy(
+            ours.reduce(x, 1, initial=start), loop(name, [np.full((3, 2), start), *lines])
+        )
         masked = np.full((3, 2), start, dtype=np.asarray(ours.reduce(x, 1)).dtype)
         for line, mask in zip(lines, np.moveaxis(MASK, 1, 0), strict=True):
             masked = np.where(mask, getattr(np, name)(masked, line), masked)
-        close(ours.reduce(x, 1, initial=start, where=MASK), masked)
+        close_to_numpy(ours.reduce(x, 1, initial=start, where=MASK), masked)
         running = np.stack([loop(name, lines[: i + 1]) for i in range(1, 5)], 1)
         got = np.asarray(ours.accumulate(x, 1))
-        close(got[:, 1:], running)
+        close_to_numpy(got[:, 1:], running)
         first = x[:, :1].astype(got.dtype)
         np.testing.assert_array_equal(got[:, :1], first)
         ends = [*PLACES[1:], 5]
@@ -101,7 +97,7 @@ def test_reductions(name, x):
         ]
         found = np.asarray(ours.reduceat(x, PLACES, axis=1))
         np.testing.assert_allclose(found, np.stack(parts, 1).astype(found.dtype), rtol=1e-11)
-        close(ours.outer(x[0], x[1, :, 0]), getattr(np, name).outer(x[0], x[1, :, 0]))
+        close_to_numpy(ours.outer(x[0], x[1, :, 0]), getattr(np, name).outer(x[0], x[1, :, 0]))
 
 
 def test_reduceat_takes_traced_places():
@@ -114,7 +110,7 @@ def test_several_axes_at_once(name):
     with weft.enable_x64():
         ours, theirs = getattr(jnp, name), getattr(np, name)
         for axis in (None, (0, 2), (-1, 1)):
-            close(ours.reduce(WHOLE, axis), theirs.reduce(WHOLE, axis))
+            close_to_numpy(ours.reduce(WHOLE, axis), theirs.reduce(WHOLE, axis))
 
 
 def test_an_order_that_matters_takes_one_axis():
@@ -153,8 +149,8 @@ def test_at_updates_an_element_as_often_as_it_is_listed(name):
         wanted[place] = getattr(np, name)(wanted[place], value)
     with weft.enable_x64():
         ours = getattr(jnp, name)
-        close(ours.at(x, index, b, inplace=False), wanted)
-        close(weft.jit(lambda x, i: ours.at(x, i, b, inplace=False))(x, index), wanted)
+        close_to_numpy(ours.at(x, index, b, inplace=False), wanted)
+        close_to_numpy(weft.jit(lambda x, i: ours.at(x, i, b, inplace=False))(x, index), wanted)
 
 
 def test_at_with_slices_and_one_operand():
@@ -162,9 +158,11 @@ def test_at_with_slices_and_one_operand():
     wanted = x.copy()
     np.subtract.at(wanted, (slice(None), [1, 1, 3]), 2.0)
     with weft.enable_x64():
-        close(jnp.subtract.at(x, (slice(None), np.array([1, 1, 3])), 2.0, inplace=False), wanted)
+        close_to_numpy(
+            jnp.subtract.at(x, (slice(None), np.array([1, 1, 3])), 2.0, inplace=False), wanted
+        )
         flipped = jnp.negative.at(x, (np.array([0, 0, 1]),), inplace=False)
-    close(flipped, np.stack([x[0], -x[1], x[2]]))
+    close_to_numpy(flipped, np.stack([x[0], -x[1], x[2]]))
 
 
 def test_methods_are_differentiable_and_mapped():
@@ -179,17 +177,17 @@ def test_methods_are_differentiable_and_mapped():
         )
         for method in ("reduce", "accumulate"):
             f = functools.partial(getattr(jnp.subtract, method), axis=0)
-            close(weft.vmap(f)(T), np.stack([f(t) for t in T]))
+            close_to_numpy(weft.vmap(f)(T), np.stack([f(t) for t in T]))
 
 
 def test_a_ufunc_of_a_python_function():
     f = jnp.frompyfunc(lambda x, y: x * y + 1, 2, 1)
     theirs = np.frompyfunc(lambda x, y: x * y + 1, 2, 1)
     with weft.enable_x64():
-        close(f(T, T[0]), T * T[0] + 1)
+        close_to_numpy(f(T, T[0]), T * T[0] + 1)
         for method in ("reduce", "accumulate"):
-            close(getattr(f, method)(T, 1), getattr(theirs, method)(T, 1).astype(float))
-        close(f.outer(T[0, 0], T[1, 0]), theirs.outer(T[0, 0], T[1, 0]).astype(float))
+            close_to_numpy(getattr(f, method)(T, 1), getattr(theirs, method)(T, 1).astype(float))
+        close_to_numpy(f.outer(T[0, 0], T[1, 0]), theirs.outer(T[0, 0], T[1, 0]).astype(float))
         check_grads(lambda a: f.reduce(a), (T[0],), order=2)
     two = jnp.frompyfunc(lambda x: (x + 1, x > 0), 1, 2)
     assert (two.nin, two.nout, two.nargs, two.identity) == (1, 2, 3, None)

@@ -7,6 +7,7 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close_to_numpy
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
 from weft.testing import check_grads
 
@@ -15,10 +16,6 @@ pytestmark = pytest.mark.fast
 RANDOM = np.random.default_rng(11)
 T = RANDOM.normal(size=(2, 3, 4))
 A, B = RANDOM.normal(size=(5, 1, 2, 3)), RANDOM.normal(size=(4, 3, 2))
-
-
-def close(found, wanted):
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12)
 
 
 @pytest.mark.parametrize("loops", [(), (3,)])
@@ -48,8 +45,8 @@ def test_elements(other):
     ours = jnp.vectorize(lambda x, y: jnp.where(x > y, x - y, x + y))
     theirs = np.vectorize(lambda x, y: x - y if x > y else x + y)
     with weft.enable_x64():
-        close(ours(T, other), theirs(T, other))
-        close(weft.jit(ours)(T, y=other), theirs(T, other))
+        close_to_numpy(ours(T, other), theirs(T, other))
+        close_to_numpy(weft.jit(ours)(T, y=other), theirs(T, other))
 
 
 def test_the_function_sees_scalars_and_is_called_once():
@@ -66,9 +63,9 @@ def test_the_function_sees_scalars_and_is_called_once():
 def test_signatures():
     ours = jnp.vectorize(jnp.matmul, signature="(n,m),(m,p)->(n,p)")
     with weft.enable_x64():
-        close(ours(A, B), A @ B)
-        close(weft.jit(ours)(A, B), A @ B)
-        close(weft.vmap(ours, (0, None))(A, B), A @ B)
+        close_to_numpy(ours(A, B), A @ B)
+        close_to_numpy(weft.jit(ours)(A, B), A @ B)
+        close_to_numpy(weft.vmap(ours, (0, None))(A, B), A @ B)
         check_grads(lambda a, b: ours(a, b), (A[:2, 0], B[0]), order=2)
         pair = jnp.vectorize(
             lambda x, k, mode, *, flip: (x * k if flip else x, x.sum()),
@@ -76,9 +73,9 @@ def test_signatures():
             signature=" (n), () -> (n) ,()",
         )
         scaled, total = pair(T, T[..., 0], "any", flip=True)
-        close(scaled, T * T[..., :1])
-        close(total, T.sum(-1))
-        close(jnp.vectorize(lambda: jnp.ones(2), signature="->(2)")(), np.ones(2))
+        close_to_numpy(scaled, T * T[..., :1])
+        close_to_numpy(total, T.sum(-1))
+        close_to_numpy(jnp.vectorize(lambda: jnp.ones(2), signature="->(2)")(), np.ones(2))
 
 
 @pytest.mark.parametrize("signature", ["(n)", "n->n", "(n)->", "(n,)->()", "(n)(m)->()", "(-)->()"])
@@ -111,16 +108,18 @@ def test_what_does_not_fit_a_signature(signature, function, args, error, text):
 def test_along_an_axis(function, axis):
     with weft.enable_x64():
         found = jnp.apply_along_axis(function, axis, T)
-        close(found, np.apply_along_axis(function, axis, T))
+        close_to_numpy(found, np.apply_along_axis(function, axis, T))
 
 
 def test_over_axes():
     with weft.enable_x64():
         found = jnp.apply_over_axes(jnp.sum, T, (0, 2))
-        close(found, np.apply_over_axes(np.sum, T, (0, 2)))
-        close(jnp.apply_over_axes(jnp.cumsum, T, 1), np.cumsum(T, 1))
+        close_to_numpy(found, np.apply_over_axes(np.sum, T, (0, 2)))
+        close_to_numpy(jnp.apply_over_axes(jnp.cumsum, T, 1), np.cumsum(T, 1))
         check_grads(lambda x: jnp.apply_along_axis(jnp.cumprod, 1, x), (T,), order=2)
-        close(jnp.apply_along_axis(lambda x, k, *, b: x * k + b, 0, T, 2.0, b=1.0), T * 2 + 1)
+        close_to_numpy(
+            jnp.apply_along_axis(lambda x, k, *, b: x * k + b, 0, T, 2.0, b=1.0), T * 2 + 1
+        )
 
 
 def test_none_is_handed_to_every_call():

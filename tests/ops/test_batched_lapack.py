@@ -13,6 +13,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from closeness import equal
 from source_files import ROOT
 from weft.lax import linalg
 from weft.ops.linalg.qr import geqrf
@@ -69,11 +70,6 @@ def calls_of(text):
     return [(name, [int(n) for n in shape.split("x")]) for name, shape in first]
 
 
-def assert_same(found, expected):
-    for x, y in zip(weft.tree.leaves(found), weft.tree.leaves(expected), strict=True):
-        np.testing.assert_array_equal(np.asarray(x), np.asarray(y))
-
-
 @pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 @pytest.mark.parametrize("function", ROUTINES.values(), ids=ROUTINES)
 def test_a_batch_in_parts_has_the_bits_of_each_matrix(function, batch, monkeypatch):
@@ -85,7 +81,7 @@ def test_a_batch_in_parts_has_the_bits_of_each_matrix(function, batch, monkeypat
     one = weft.jit(lambda a: function(a))
     each = [one(x) for x in flat]
     expected = weft.tree.map(lambda *rows: np.stack(rows).reshape(*batch, *rows[0].shape), *each)
-    assert_same(found, expected)
+    weft.tree.map(equal, found, expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from closeness import close, close_relative
 from weft.api.autodiff import grad, jvp, linearize, vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.api.vmap import vmap
@@ -29,10 +30,6 @@ XY = np.linspace(-1, 2, 6, dtype=np.float32).reshape(2, 3)
 
 def over(function, name="i", **options):
     return vmap(function, axis_name=name, **options)
-
-
-def same(got, want, **tolerance):
-    np.testing.assert_allclose(np.asarray(got), want, **({"rtol": 1e-6} | tolerance))
 
 
 # ---- names and sizes ---------------------------------------------------------------------------
@@ -59,11 +56,11 @@ def test_several_names_count_row_major():
 
 def test_the_innermost_axis_of_a_name_counts():
     inner = over(lambda x: psum(x, "i"))
-    same(over(inner)(XY), np.broadcast_to(XY.sum(1, keepdims=True), XY.shape))
+    close_relative(over(inner)(XY), np.broadcast_to(XY.sum(1, keepdims=True), XY.shape))
 
 
 def test_names_may_be_any_hashable():
-    same(over(lambda x: psum(x, 0), 0)(X), np.full(4, X.sum()))
+    close_relative(over(lambda x: psum(x, 0), 0)(X), np.full(4, X.sum()))
 
 
 @pytest.mark.parametrize(
@@ -94,7 +91,7 @@ def test_a_name_given_twice():
 
 
 def test_no_names():
-    same(over(lambda x: psum(x, ()))(X), X)
+    close_relative(over(lambda x: psum(x, ()))(X), X)
 
 
 # ---- arguments ---------------------------------------------------------------------------------
@@ -102,8 +99,8 @@ def test_no_names():
 
 def test_trees():
     out = over(lambda x: psum({"a": x, "b": (mul(x, x), 1)}, "i"))(X)
-    same(out["a"], np.full(4, X.sum()))
-    same(out["b"][0], np.full(4, (X * X).sum()))
+    close_relative(out["a"], np.full(4, X.sum()))
+    close_relative(out["b"][0], np.full(4, (X * X).sum()))
     assert np.asarray(out["b"][1]).tolist() == [4] * 4
 
 
@@ -121,18 +118,18 @@ def test_values_that_are_not_mapped():
         )
 
     total, mean, most, gathered, scattered, permuted = over(all_of_them)(X)
-    same(total, np.tile(fixed * 4, (4, 1)))
-    same(mean, np.tile(fixed, (4, 1)))
-    same(most, np.tile(fixed, (4, 1)))
-    same(gathered, np.tile(fixed, (4, 4, 1)))
-    same(scattered, np.full((4, 2), 4))
-    same(permuted, [[0, 0], fixed, [0, 0], [0, 0]])
+    close_relative(total, np.tile(fixed * 4, (4, 1)))
+    close_relative(mean, np.tile(fixed, (4, 1)))
+    close_relative(most, np.tile(fixed, (4, 1)))
+    close_relative(gathered, np.tile(fixed, (4, 4, 1)))
+    close_relative(scattered, np.full((4, 2), 4))
+    close_relative(permuted, [[0, 0], fixed, [0, 0], [0, 0]])
 
 
 def test_integers_and_booleans():
     whole = np.arange(4, dtype=np.int32)
     mean = over(lambda x: pmean(x, "i"))(whole)
-    same(mean, np.full(4, 1.5))
+    close_relative(mean, np.full(4, 1.5))
     counted = over(lambda x: psum(x, "i"))(whole > 1)
     assert np.asarray(counted).tolist() == [2] * 4
     assert np.asarray(counted).dtype == np.int32
@@ -140,8 +137,8 @@ def test_integers_and_booleans():
 
 def test_results_that_are_equal_are_not_mapped():
     """A sum leaves nothing to map: out_axes may be None."""
-    same(over(lambda x: psum(x, "i"), out_axes=None)(X), X.sum())
-    same(over(lambda x: all_gather(x, "i"), out_axes=None)(X), X)
+    close_relative(over(lambda x: psum(x, "i"), out_axes=None)(X), X.sum())
+    close_relative(over(lambda x: all_gather(x, "i"), out_axes=None)(X), X)
 
 
 @pytest.mark.parametrize("groups", [[[0, 1], [2]], [[0, 1]], [[0, 1], [1, 2]], [[0, 4], [1, 2]]])
@@ -193,26 +190,26 @@ def softmax_reference(x):
 
 @pytest.mark.parametrize("transform", [over, jit_over, lambda f: jit(over(f))])
 def test_jit_on_either_side(transform):
-    same(transform(softmax)(X), softmax_reference(X), rtol=1e-5)
-    same(transform(lambda x: add(x, psum(np.float32(1), "i")))(X), X + 4)
+    close_relative(transform(softmax)(X), softmax_reference(X), rtol=1e-5)
+    close_relative(transform(lambda x: add(x, psum(np.float32(1), "i")))(X), X + 4)
     assert np.asarray(transform(lambda x: axis_index("i"))(X)).tolist() == [0, 1, 2, 3]
 
 
 def test_one_jitted_function_under_axes_of_different_lengths():
     mean = jit(lambda x: pmean(x, "i"))
-    same(over(mean)(X), np.full(4, X.mean()))
-    same(over(mean)(X[:2]), np.full(2, X[:2].mean()))
+    close_relative(over(mean)(X), np.full(4, X.mean()))
+    close_relative(over(mean)(X[:2]), np.full(2, X[:2].mean()))
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jit])
 def test_gradients_inside(wrap):
     """Each element's cotangent is 1: what arrives is the sum over all that use the value."""
-    same(over(grad(wrap(lambda x: psum(x, "i"))))(X), np.full(4, 4.0))
-    same(over(grad(wrap(lambda x: psum(sin(x), "i"))))(X), 4 * np.cos(X))
-    same(over(grad(wrap(lambda x: pmean(sin(x), "i"))))(X), np.cos(X))
-    same(over(grad(wrap(lambda x: mul(x, axis_value(x)))))(X), gradient_of_weighted(X))
+    close_relative(over(grad(wrap(lambda x: psum(x, "i"))))(X), np.full(4, 4.0))
+    close_relative(over(grad(wrap(lambda x: psum(sin(x), "i"))))(X), 4 * np.cos(X))
+    close_relative(over(grad(wrap(lambda x: pmean(sin(x), "i"))))(X), np.cos(X))
+    close_relative(over(grad(wrap(lambda x: mul(x, axis_value(x)))))(X), gradient_of_weighted(X))
     moved = over(grad(wrap(lambda x: mul(x, ppermute(x, "i", [(0, 1), (1, 2)])))))(X)
-    same(moved, [X[1], X[0] + X[2], X[1], 0])
+    close_relative(moved, [X[1], X[0] + X[2], X[1], 0])
 
 
 def axis_value(x):
@@ -228,18 +225,18 @@ def test_gradients_outside():
     def loss(xs):
         return reduce_sum(over(lambda x: mul(x, axis_value(x)))(xs), (0,))
 
-    same(grad(loss)(X), gradient_of_weighted(X), rtol=1e-5)
-    same(jit(grad(loss))(X), gradient_of_weighted(X), rtol=1e-5)
+    close_relative(grad(loss)(X), gradient_of_weighted(X), rtol=1e-5)
+    close_relative(jit(grad(loss))(X), gradient_of_weighted(X), rtol=1e-5)
     inside = over(grad(lambda x: mul(x, axis_value(x))))(X)
-    same(grad(loss)(X), inside, rtol=1e-5)
+    close_relative(grad(loss)(X), inside, rtol=1e-5)
 
 
 def test_the_derivative_of_an_extremum_is_shared():
     tied = np.array([1, 3, 3, 2], np.float32)
-    same(over(grad(lambda x: pmax(x, "i")))(tied), [0, 2, 2, 0])
-    same(over(grad(lambda x: pmin(x, "i")))(tied), [4, 0, 0, 0])
+    close_relative(over(grad(lambda x: pmax(x, "i")))(tied), [0, 2, 2, 0])
+    close_relative(over(grad(lambda x: pmin(x, "i")))(tied), [4, 0, 0, 0])
     _, tangent = over(lambda x, t: jvp(lambda v: pmax(v, "i"), (x,), (t,)))(tied, tied * 10)
-    same(tangent, np.full(4, 30.0))
+    close_relative(tangent, np.full(4, 30.0))
 
 
 def test_linearize_and_vjp_inside():
@@ -249,22 +246,22 @@ def test_linearize_and_vjp_inside():
         return out, linear(np.float32(1)), back(np.float32(1))[0]
 
     out, forwards, backwards = over(both)(X)
-    same(out, softmax_reference(X), rtol=1e-5)
+    close_relative(out, softmax_reference(X), rtol=1e-5)
     step = 1e-6
     wide = X.astype(np.float64)
     columns = [
         (softmax_reference(wide + step * e) - softmax_reference(wide - step * e)) / (2 * step)
         for e in np.eye(4)
     ]
-    same(forwards, np.sum(columns, axis=0), rtol=1e-3, atol=1e-4)
-    same(backwards, np.sum(columns, axis=1), rtol=1e-3, atol=1e-4)
+    close(forwards, np.sum(columns, axis=0), 1e-3, 1e-4)
+    close(backwards, np.sum(columns, axis=1), 1e-3, 1e-4)
 
 
 def test_collectives_over_the_outer_axis_only():
     out = over(vmap(lambda x: psum(sin(x), "i")))(XY)
-    same(out, np.broadcast_to(np.sin(XY).sum(0), XY.shape))
+    close_relative(out, np.broadcast_to(np.sin(XY).sum(0), XY.shape))
     gathered = over(vmap(lambda x: all_gather(x, "i")))(XY)
-    same(gathered, np.broadcast_to(XY.T, (2, 3, 2)))
+    close_relative(gathered, np.broadcast_to(XY.T, (2, 3, 2)))
 
 
 def test_a_mapped_operand_at_every_place():
@@ -272,7 +269,7 @@ def test_a_mapped_operand_at_every_place():
     for dim in range(3):
         got = over(lambda x: psum_scatter(all_gather(x, "i", axis=1), "i", scatter_dimension=1),
                    in_axes=dim, out_axes=dim)(block)  # fmt: skip
-        same(got, block * block.shape[dim])
+        close_relative(got, block * block.shape[dim])
 
 
 # ---- types of varying values -------------------------------------------------------------------

@@ -11,6 +11,7 @@ import scipy.ndimage
 
 import weft
 import weft.numpy as jnp
+from closeness import close_doubles
 from weft.scipy import integrate, ndimage
 from weft.scipy.cluster.vq import vq
 from weft.scipy.interpolate import RegularGridInterpolator
@@ -23,11 +24,6 @@ RANDOM = np.random.default_rng(23)
 def wide():
     with weft.enable_x64():
         yield
-
-
-def close(got, want, bound=1e-12):
-    assert np.shape(got) == np.shape(want)
-    np.testing.assert_allclose(got, want, rtol=bound, atol=bound)
 
 
 # ---- map_coordinates -----------------------------------------------------------------------------
@@ -46,14 +42,14 @@ def test_map_coordinates(mode, order):
         got = ndimage.map_coordinates(x, places, order, mode, 0.5)
         want = scipy.ndimage.map_coordinates(x, places, order=order, mode=named, cval=0.5)
         if x.dtype.kind != "i":
-            close(got, want)
+            close_doubles(got, want)
         else:
             # SciPy cuts integers off; weft rounds them.
             exact = x.astype(float)
             want = scipy.ndimage.map_coordinates(
                 exact, places, order=order, mode=named, cval=0 if order == 0 else 0.5
             )
-            close(got, np.round(want))
+            close_doubles(got, np.round(want))
             assert got.dtype == x.dtype
 
 
@@ -61,7 +57,7 @@ def test_coordinates_that_broadcast():
     rows, columns = np.array([[0.5], [2.0]]), np.array([1.0, 3.5, 2.25])
     got = ndimage.map_coordinates(IMAGE, [rows, columns], 1)
     grid = np.broadcast_arrays(rows, columns)
-    close(got, scipy.ndimage.map_coordinates(IMAGE, grid, order=1))
+    close_doubles(got, scipy.ndimage.map_coordinates(IMAGE, grid, order=1))
 
 
 def test_derivatives_of_map_coordinates():
@@ -69,7 +65,7 @@ def test_derivatives_of_map_coordinates():
     check_grads(lambda x, c: ndimage.map_coordinates(x, c, 1, "reflect"), (IMAGE, places), order=2)
     check_grads(lambda x: ndimage.map_coordinates(x, places, 0), (IMAGE,), order=1)
     mapped = weft.vmap(lambda c: ndimage.map_coordinates(IMAGE, c, 1))(np.stack([places] * 2))
-    close(mapped[1], scipy.ndimage.map_coordinates(IMAGE, places, order=1))
+    close_doubles(mapped[1], scipy.ndimage.map_coordinates(IMAGE, places, order=1))
 
 
 # ---- grids ---------------------------------------------------------------------------------------
@@ -86,20 +82,20 @@ def test_grids(method, fill):
     want = scipy.interpolate.RegularGridInterpolator(
         GRID, VALUES, method, bounds_error=False, fill_value=fill
     )
-    close(f(POINTS), want(POINTS))
-    close(weft.jit(f)(POINTS), want(POINTS))
-    close(f((POINTS[:, 0], 1.0)), want((POINTS[:, 0], 1.0)))
+    close_doubles(f(POINTS), want(POINTS))
+    close_doubles(weft.jit(f)(POINTS), want(POINTS))
+    close_doubles(f((POINTS[:, 0], 1.0)), want((POINTS[:, 0], 1.0)))
     other = "linear" if method == "nearest" else "nearest"
-    close(f(POINTS, other), want(POINTS, other))
+    close_doubles(f(POINTS, other), want(POINTS, other))
 
 
 def test_grids_of_one_variable():
     f = RegularGridInterpolator((GRID[0],), VALUES[:, 0, 0])
     x = np.linspace(0, 4, 9)
-    close(f(x), np.interp(x, GRID[0], VALUES[:, 0, 0]))
-    close(f(np.array([np.nan])), [np.nan])
+    close_doubles(f(x), np.interp(x, GRID[0], VALUES[:, 0, 0]))
+    close_doubles(f(np.array([np.nan])), [np.nan])
     plane = RegularGridInterpolator(GRID, VALUES)
-    close(plane(POINTS[-1]), np.asarray(plane(POINTS[-1:])))
+    close_doubles(plane(POINTS[-1]), np.asarray(plane(POINTS[-1:])))
 
 
 def test_dtypes_of_what_is_read_from_a_grid():
@@ -110,7 +106,7 @@ def test_dtypes_of_what_is_read_from_a_grid():
             GRID, values.astype(float), bounds_error=False, fill_value=None
         )
         f = RegularGridInterpolator(GRID, values, fill_value=None)
-        close(f(points), want(points))
+        close_doubles(f(points), want(points))
         assert f(points, "nearest").dtype == np.float32
         narrow = RegularGridInterpolator([g.astype("f4") for g in GRID], values, fill_value=None)
         assert narrow(points.astype("f4")).dtype == np.float32
@@ -120,7 +116,7 @@ def test_a_list_is_no_tuple_of_coordinates():
     """SciPy takes a list as rows of points, of which a list of coordinates cannot be told."""
     f = RegularGridInterpolator(GRID, VALUES)
     pair = (np.array([0.5, 1.0]), np.array([1.0, 2.0]))
-    close(f(pair), f(np.stack(pair, axis=-1)))
+    close_doubles(f(pair), f(np.stack(pair, axis=-1)))
     with pytest.raises(weft.errors.WeftTypeError, match=r"not a list \(argument xi\)"):
         f(list(pair))
 
@@ -128,7 +124,7 @@ def test_a_list_is_no_tuple_of_coordinates():
 def test_a_grid_is_a_tree():
     f = RegularGridInterpolator(GRID, VALUES)
     found = weft.jit(lambda f, x: f(x))(f, POINTS[-3:])
-    close(found, f(POINTS[-3:]))
+    close_doubles(found, f(POINTS[-3:]))
 
     def of_values(values, places, x):
         return RegularGridInterpolator((places, GRID[1]), values)(x)
@@ -137,7 +133,7 @@ def test_a_grid_is_a_tree():
     check_grads(of_values, (VALUES, GRID[0], x), order=2)
     stacked = np.stack([VALUES, 2 * VALUES])
     mapped = weft.vmap(lambda v: RegularGridInterpolator(GRID, v)(x))(stacked)
-    close(mapped[1], 2 * np.asarray(f(x)))
+    close_doubles(mapped[1], 2 * np.asarray(f(x)))
 
 
 # ---- nearest vectors, integrals ------------------------------------------------------------------
@@ -148,7 +144,7 @@ def test_vq():
     for a, b in ((observations, book), (observations[:, 0], book[:, 0]), (book, book)):
         got, want = vq(a, b), scipy.cluster.vq.vq(a, b)
         np.testing.assert_array_equal(got[0], want[0])
-        close(got[1], want[1])
+        close_doubles(got[1], want[1])
     check_grads(lambda a, b: vq(a, b)[1], (observations, book), order=2)
     assert np.isfinite(weft.grad(lambda a: vq(a, book)[1].sum())(book)).all()
     mapped = weft.vmap(lambda a: vq(a, book)[0])(np.stack([observations, -observations]))
@@ -157,9 +153,11 @@ def test_vq():
 
 def test_trapezoid():
     y, x = RANDOM.normal(size=(4, 5)), np.arange(5.0) ** 2
-    close(integrate.trapezoid(y, x), scipy.integrate.trapezoid(y, x))
-    close(integrate.trapezoid(y, dx=0.5, axis=0), scipy.integrate.trapezoid(y, dx=0.5, axis=0))
-    close(integrate.trapezoid(y, y + 3), scipy.integrate.trapezoid(y, y + 3))
+    close_doubles(integrate.trapezoid(y, x), scipy.integrate.trapezoid(y, x))
+    close_doubles(
+        integrate.trapezoid(y, dx=0.5, axis=0), scipy.integrate.trapezoid(y, dx=0.5, axis=0)
+    )
+    close_doubles(integrate.trapezoid(y, y + 3), scipy.integrate.trapezoid(y, y + 3))
     check_grads(integrate.trapezoid, (y, x), order=2)
     assert integrate.trapezoid(np.arange(3)).dtype == np.float64
     assert integrate.trapezoid(jnp.ones(3, "float16")).dtype == np.float16
@@ -176,8 +174,8 @@ def test_in_shard_map():
 
     f = weft.shard_map(body, mesh=mesh, in_specs=weft.P("i"), out_specs=weft.P("i"))
     read, between, distance, integral = f(places, x)
-    close(read, scipy.ndimage.map_coordinates(IMAGE, places.T, order=1))
+    close_doubles(read, scipy.ndimage.map_coordinates(IMAGE, places.T, order=1))
     want = scipy.interpolate.RegularGridInterpolator(GRID, VALUES, bounds_error=False)
-    close(between, want(places))
-    close(distance, np.zeros(8))
-    close(integral, scipy.integrate.trapezoid(x))
+    close_doubles(between, want(places))
+    close_doubles(distance, np.zeros(8))
+    close_doubles(integral, scipy.integrate.trapezoid(x))

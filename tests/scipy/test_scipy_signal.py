@@ -8,6 +8,7 @@ import scipy.signal as reference
 
 import weft
 import weft.numpy as jnp
+from closeness import close_doubles
 from weft.scipy import signal
 from weft.scipy.signal import spectra
 from weft.testing import check_grads, check_jit, check_vmap
@@ -18,11 +19,6 @@ RANDOM = np.random.default_rng(11)
 def given(*shape, dtype="float64"):
     x = RANDOM.normal(size=shape)
     return x + 1j * RANDOM.normal(size=shape) if dtype[0] == "c" else x
-
-
-def close(got, want, bound=1e-12):
-    assert np.shape(got) == np.shape(want)
-    np.testing.assert_allclose(got, want, rtol=bound, atol=bound)
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +36,8 @@ def test_convolutions(shapes, mode):
     for dtype in ("float64", "complex128"):
         a, b = (given(*shape, dtype=dtype) for shape in shapes)
         for method in ("auto", "direct", "fft"):
-            close(signal.convolve(a, b, mode, method), reference.convolve(a, b, mode))
-            close(signal.correlate(a, b, mode, method), reference.correlate(a, b, mode))
+            close_doubles(signal.convolve(a, b, mode, method), reference.convolve(a, b, mode))
+            close_doubles(signal.correlate(a, b, mode, method), reference.correlate(a, b, mode))
     a, b = (RANDOM.integers(-9, 9, size=shape) for shape in shapes)
     got = signal.convolve(a, b, mode)
     assert got.dtype.kind == "i"
@@ -56,16 +52,18 @@ def test_convolutions_with_a_boundary(mode, boundary):
         a, b = (given(*shape) for shape in shapes)
         for name in ("convolve2d", "correlate2d"):
             got = getattr(signal, name)(a, b, mode, boundary, fill)
-            close(got, getattr(reference, name)(a, b, mode, boundary, fill))
+            close_doubles(got, getattr(reference, name)(a, b, mode, boundary, fill))
     c, d = given(4, 5, dtype="complex128"), given(2, 2, dtype="complex128")
-    close(signal.correlate2d(c, d, mode), reference.correlate2d(c, d, mode))
+    close_doubles(signal.correlate2d(c, d, mode), reference.correlate2d(c, d, mode))
 
 
 def test_fourier_convolution_along_axes():
     a = given(4, 5)
     for axes, b in ((1, a[:, :2]), ((0,), a[:3, :1]), (None, a[:2, :2])):
         for mode in ("full", "same", "valid"):
-            close(signal.fftconvolve(a, b, mode, axes), reference.fftconvolve(a, b, mode, axes))
+            close_doubles(
+                signal.fftconvolve(a, b, mode, axes), reference.fftconvolve(a, b, mode, axes)
+            )
 
 
 def test_fourier_convolution_of_repeated_arrays():
@@ -77,16 +75,18 @@ def test_fourier_convolution_of_repeated_arrays():
     ):
         a, b = given(*first), given(*second)
         for mode in ("full", "same", "valid"):
-            close(signal.fftconvolve(a, b, mode, axes), reference.fftconvolve(a, b, mode, axes))
+            close_doubles(
+                signal.fftconvolve(a, b, mode, axes), reference.fftconvolve(a, b, mode, axes)
+            )
 
 
 def test_numbers_and_small_dtypes():
-    close(signal.convolve(np.array(3.0), np.array(2.0)), 6.0)
+    close_doubles(signal.convolve(np.array(3.0), np.array(2.0)), 6.0)
     x = jnp.asarray(given(20)).astype("bfloat16")
     out = signal.convolve(x, x)
     assert out.dtype == jnp.bfloat16
     exact = np.convolve(*[np.asarray(x).astype(np.float64)] * 2)
-    close(np.asarray(out).astype(np.float64), exact, 2**-7)
+    close_doubles(np.asarray(out).astype(np.float64), exact, 2**-7)
     assert signal.convolve(np.array([True]), np.array([True, False])).dtype == np.bool_
 
 
@@ -97,8 +97,8 @@ def test_detrend():
     for dtype in ("float64", "complex128"):
         x = given(3, 30, dtype=dtype)
         for type in ("linear", "constant"):
-            close(signal.detrend(x, 1, type, [4, 9]), reference.detrend(x, 1, type, [4, 9]))
-            close(signal.detrend(x, 0, type), reference.detrend(x, 0, type))
+            close_doubles(signal.detrend(x, 1, type, [4, 9]), reference.detrend(x, 1, type, [4, 9]))
+            close_doubles(signal.detrend(x, 0, type), reference.detrend(x, 0, type))
     assert signal.detrend(np.arange(4)).dtype == np.float64
 
 
@@ -108,7 +108,7 @@ def test_detrend():
 def test_windows():
     for n in (1, 8, 9):
         for name in (*spectra._COSINES, "bartlett", "cosine"):
-            close(spectra._named_window(name, n), reference.get_window(name, n))
+            close_doubles(spectra._named_window(name, n), reference.get_window(name, n))
 
 
 SPECTRA = [
@@ -133,8 +133,8 @@ def test_powers(options):
                 reference.csd(x.T, y.T, 2.0, axis=0, **options),
             ),
         ):
-            close(got[0], want[0])
-            close(got[1], want[1])
+            close_doubles(got[0], want[0])
+            close_doubles(got[1], want[1])
 
 
 SHORT = [
@@ -157,7 +157,7 @@ def test_short_time_transforms(options):
         (*reference.stft(x, 2.0, **options), *reference.stft(x.T, axis=0, **options)),
         strict=True,
     ):
-        close(got, want)
+        close_doubles(got, want)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -168,10 +168,10 @@ def test_inverse_short_time_transforms(dtype):
         z = reference.stft(x, **options)[2]
         onesided = dtype[0] == "f"
         want = reference.istft(z, input_onesided=onesided, **options)[1]
-        close(signal.istft(z, input_onesided=onesided, **options)[1], want)
+        close_doubles(signal.istft(z, input_onesided=onesided, **options)[1], want)
         back = signal.istft(z.T, input_onesided=onesided, time_axis=0, freq_axis=1, **options)
-        close(back[1], want.T)
-        close(np.asarray(want)[:, :30], x)
+        close_doubles(back[1], want.T)
+        close_doubles(np.asarray(want)[:, :30], x)
 
 
 # ---- transformations -----------------------------------------------------------------------------
@@ -212,8 +212,8 @@ def test_in_shard_map():
 
     f = weft.shard_map(both, mesh=mesh, in_specs=weft.P("i"), out_specs=weft.P("i"))
     straight, power = f(x)
-    close(straight, reference.detrend(x))
-    close(power, reference.welch(x, nperseg=4)[1])
+    close_doubles(straight, reference.detrend(x))
+    close_doubles(power, reference.welch(x, nperseg=4)[1])
 
 
 @pytest.mark.parametrize(
@@ -236,4 +236,4 @@ def test_windows_that_are_not_there(window, said):
 def test_a_name_of_a_window_in_a_tuple():
     options = {"window": ("hamming",), "nperseg": 8}
     x = given(20)
-    close(signal.welch(x, **options)[1], reference.welch(x, **options)[1])
+    close_doubles(signal.welch(x, **options)[1], reference.welch(x, **options)[1])

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import weft
 import weft.numpy as wnp
-from collective_counts import close, double
+from closeness import close_doubles
+from collective_counts import double
 from weft import lax, shard_map
 from weft.extend.core import jaxprs_in
 from weft.sharding import PartitionSpec as P
@@ -109,7 +110,7 @@ class TestMicrobatches:
         loss = WAYS[outside](over_batches(mesh, WAYS[inside](total_loss)))
         step = weft.value_and_grad(loss)
         wanted = weft.value_and_grad(accumulated_loss)(weights, batches)
-        weft.tree.map(close, weft.jit(step)(weights, batches), wanted)
+        weft.tree.map(close_doubles, weft.jit(step)(weights, batches), wanted)
         # Two leaves and the loss.
         assert sums_of(step, weights, batches) == 3
 
@@ -117,7 +118,7 @@ class TestMicrobatches:
         weights, batches = model()
         step = weft.value_and_grad(over_batches(mesh, total_loss))
         wanted = weft.value_and_grad(accumulated_loss)(weights, batches)
-        weft.tree.map(close, step(weights, batches), wanted)
+        weft.tree.map(close_doubles, step(weights, batches), wanted)
         at_the_end, in_loops = compiled_sums(step, weights, batches)
         # XLA may join several that stand next to each other.
         assert 1 <= at_the_end <= 3 and in_loops == 0
@@ -137,7 +138,7 @@ class TestMicrobatches:
         weights, batches = model()
         step = over_batches(mesh, weft.value_and_grad(total_loss))
         wanted = weft.value_and_grad(accumulated_loss)(weights, batches)
-        weft.tree.map(close, step(weights, batches), wanted)
+        weft.tree.map(close_doubles, step(weights, batches), wanted)
         assert sums_of(step, weights, batches) == 3
 
     def test_a_step_that_donates_its_state(self, mesh):
@@ -153,7 +154,7 @@ class TestMicrobatches:
             plain = weft.tree.map(lambda x, g: x - 0.1 * g, plain, found)
         state = weft.tree.map(lambda x: x.copy(), weights)
         state = step(step(state, batches), batches)
-        weft.tree.map(close, state, plain)
+        weft.tree.map(close_doubles, state, plain)
 
     def test_the_gradient_of_each_step_is_that_of_a_varying_loss(self, mesh):
         """The gradients of a loop over batches are sums in the loop; written so that they are taken
@@ -166,7 +167,7 @@ class TestMicrobatches:
 
         found = over_batches(mesh, step)
         wanted = weft.value_and_grad(accumulated_loss)(weights, batches)
-        weft.tree.map(close, found(weights, batches), wanted)
+        weft.tree.map(close_doubles, found(weights, batches), wanted)
         assert sums_of(found, weights, batches) == 3
 
 
@@ -247,7 +248,7 @@ class TestRandomNests:
         args = arguments()
         step = WAYS[way](weft.value_and_grad(sharded_loss(node, mesh), (0, 1)))
         wanted = weft.value_and_grad(whole_loss(node), (0, 1))(*args)
-        weft.tree.map(close, weft.jit(step)(*args), wanted)
+        weft.tree.map(close_doubles, weft.jit(step)(*args), wanted)
         if "sum" not in str(node):  # there the cast is of a computed value
             assert sums_of(step, *args) <= LEAVES + 1
 
@@ -257,9 +258,9 @@ class TestRandomNests:
         args = arguments()
         step = weft.grad(sharded_loss(node, mesh))
         wanted = weft.grad(whole_loss(node))(*args)
-        weft.tree.map(close, step(*args), wanted)
+        weft.tree.map(close_doubles, step(*args), wanted)
         with weft.simulate(mesh):
-            weft.tree.map(close, weft.grad(sharded_loss(node, mesh))(*args), wanted)
+            weft.tree.map(close_doubles, weft.grad(sharded_loss(node, mesh))(*args), wanted)
 
     @hypothesis.settings(max_examples=10)
     @hypothesis.given(NESTS)
@@ -271,7 +272,7 @@ class TestRandomNests:
             return weft.jit(lambda *xs: weft.jvp(weft.grad(loss, (0, 1)), xs, directions)[1])
 
         wanted = product(whole_loss(node))(*args)
-        weft.tree.map(close, product(sharded_loss(node, mesh))(*args), wanted)
+        weft.tree.map(close_doubles, product(sharded_loss(node, mesh))(*args), wanted)
 
     @hypothesis.settings(max_examples=8)
     @hypothesis.given(NESTS)
@@ -280,11 +281,11 @@ class TestRandomNests:
         several = wnp.stack([rows, rows + 1.0])
         found = weft.jit(weft.vmap(weft.grad(sharded_loss(node, mesh)), (None, 0)))(params, several)
         wanted = weft.vmap(weft.grad(whole_loss(node)), (None, 0))(params, several)
-        weft.tree.map(close, found, wanted)
+        weft.tree.map(close_doubles, found, wanted)
         tangents = weft.tree.map(wnp.cos, params)
         _, f_jvp = weft.linearize(lambda p: sharded_loss(node, mesh)(p, rows), params)
         _, tangent = weft.jvp(lambda p: whole_loss(node)(p, rows), (params,), (tangents,))
-        close(f_jvp(tangents), tangent)
+        close_doubles(f_jvp(tangents), tangent)
 
 
 # ---- what moves, and what stays ----------------------------------------------------------------
@@ -329,7 +330,7 @@ def agrees(mesh, function, w=W, h=H, **options):
     def both(f):
         return weft.jit(weft.value_and_grad(lambda w, h: (f(w, h) ** 2).sum(), (0, 1)))(w, h)
 
-    weft.tree.map(close, both(mapped), both(function))
+    weft.tree.map(close_doubles, both(mapped), both(function))
     return sums_of(weft.grad(lambda w, h: (mapped(w, h) ** 2).sum()), w, h)
 
 
@@ -363,7 +364,7 @@ class TestWhatMoves:
         mapped = on_rows(mesh, looped(lambda w, h: wnp.sin(h * w) + lax.pbroadcast(w, "i")))
         assert casts_by_depth(body_of(mapped, W, H)) == [(0, ("i",))]
         wanted = weft.grad(lambda w: looped(lambda w, h: wnp.sin(h * w) + w)(w, H).sum())(W)
-        close(weft.grad(lambda w: mapped(w, H).sum())(W), wanted)
+        close_doubles(weft.grad(lambda w: mapped(w, H).sum())(W), wanted)
 
     def test_what_is_read_without_a_cast_too_becomes_two_inputs(self, mesh):
         def run(w, h):
@@ -439,7 +440,7 @@ class TestWhatMoves:
         assert self.casts(mesh, run, W, H) == [(0, ("i",))]
         tangents = (wnp.cos(W), wnp.cos(H))
         found = weft.jvp(on_rows(mesh, run), (W, H), tangents)
-        weft.tree.map(close, found, weft.jvp(run, (W, H), tangents))
+        weft.tree.map(close_doubles, found, weft.jvp(run, (W, H), tangents))
 
     def test_users_derivatives(self, mesh):
         @weft.custom_jvp
@@ -488,7 +489,7 @@ class TestWhatMoves:
             return looped(rule)
 
         step = weft.grad(lambda w: on_rows(mesh, pulled(lambda x: lax.psum(x, "i")))(w, H).sum())
-        close(step(W), weft.grad(lambda w: pulled(lambda x: x)(w, H).sum())(W))
+        close_doubles(step(W), weft.grad(lambda w: pulled(lambda x: x)(w, H).sum())(W))
         assert sums_of(step, W) == STEPS
 
     def test_a_rule_that_sums_only_where_a_cotangent_is_zero(self, mesh):
@@ -513,7 +514,7 @@ class TestWhatMoves:
 
         found = on_rows(mesh, pulled(lambda x: lax.psum(x, "i")))
         wanted = weft.grad(lambda w: (pulled(lambda x: x)(w, H) ** 2).sum())(W)
-        close(weft.grad(lambda w: (found(w, H) ** 2).sum())(W), wanted)
+        close_doubles(weft.grad(lambda w: (found(w, H) ** 2).sum())(W), wanted)
 
     def test_where_casts_are_explicit_a_rule_sums_where_it_runs(self, mesh):
         @weft.custom_vjp
@@ -526,7 +527,7 @@ class TestWhatMoves:
         )
         found = on_rows(mesh, looped(pulled), auto_pbroadcast=False)
         wanted = weft.grad(lambda w: looped(lambda w, h: h * w)(w, H).sum())(W)
-        close(weft.grad(lambda w: found(w, H).sum())(W), wanted)
+        close_doubles(weft.grad(lambda w: found(w, H).sum())(W), wanted)
 
     def test_written_casts_where_they_are_explicit(self, mesh):
         run = looped(lambda w, h: h * lax.pbroadcast(w[None], "i"))
@@ -557,7 +558,7 @@ class TestWhatMoves:
         f = shard_map(mapped, mesh=grid, in_specs=specs, out_specs=P())
         assert casts_by_depth(body_of(f, W, H, H)) == [(0, ("i",)), (0, ("i", "j"))]
         wanted = weft.grad(lambda w: sum(run(w, H, H)))(W)
-        close(weft.grad(f)(W, H, H), wanted)
+        close_doubles(weft.grad(f)(W, H, H), wanted)
 
     def test_outside_of_a_mesh_nothing_changes(self):
         plain = weft.make_jaxpr(looped(lambda w, h: h * w))(W, H)

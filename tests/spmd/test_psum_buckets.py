@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import weft
 import weft.numpy as wnp
-from collective_counts import LOWERED, close, double
+from closeness import close_doubles
+from collective_counts import LOWERED, double
 from weft import lax, shard_map
 from weft.extend.core import jaxprs_in, primitives
 from weft.sharding import PartitionSpec as P
@@ -78,7 +79,7 @@ class TestDataParallel:
             weft.tree.leaves(found), weft.tree.leaves(weft.jit(plain)(*args)), strict=True
         ):
             np.testing.assert_array_equal(a, b)
-        weft.tree.map(close, found, weft.grad(lambda p, x: loss(p, x) / 8)(*args))
+        weft.tree.map(close_doubles, found, weft.grad(lambda p, x: loss(p, x) / 8)(*args))
 
     def test_the_compiled_program_has_one(self, mesh):
         joined = weft.grad(mean_loss(mesh, bucket_bytes=2**20))
@@ -89,7 +90,9 @@ class TestDataParallel:
     def test_no_bucket_is_larger(self, mesh, limit):
         args = parameters(), ROWS
         step = weft.grad(mean_loss(mesh, bucket_bytes=limit))
-        weft.tree.map(close, weft.jit(step)(*args), weft.grad(lambda p, x: loss(p, x) / 8)(*args))
+        weft.tree.map(
+            close_doubles, weft.jit(step)(*args), weft.grad(lambda p, x: loss(p, x) / 8)(*args)
+        )
         found = buckets(weft.make_jaxpr(step)(*args).jaxpr)
         sizes = [[type.size * 8 for type in own] for own in found if own[0].shape]
         assert sum(map(len, sizes)) == 2 * LAYERS
@@ -101,10 +104,10 @@ class TestDataParallel:
         params = parameters()
         wanted = weft.grad(lambda p: loss(p, ROWS) / 8)(params)
         joined = mean_loss(mesh, bucket_bytes=2**20)
-        weft.tree.map(close, weft.grad(joined)(params, ROWS), wanted)
+        weft.tree.map(close_doubles, weft.grad(joined)(params, ROWS), wanted)
         with weft.simulate(mesh):
             weft.tree.map(
-                close, weft.grad(mean_loss(mesh, bucket_bytes=2**20))(params, ROWS), wanted
+                close_doubles, weft.grad(mean_loss(mesh, bucket_bytes=2**20))(params, ROWS), wanted
             )
         inside = shard_map(
             weft.grad(lambda p, x: lax.pmean(loss(p, x), "i")),
@@ -113,7 +116,7 @@ class TestDataParallel:
             out_specs=P(),
             bucket_bytes=2**20,
         )
-        weft.tree.map(close, inside(params, ROWS), wanted)
+        weft.tree.map(close_doubles, inside(params, ROWS), wanted)
         assert all_reduces(inside, params, ROWS) <= 2
 
     def test_after_loops(self, mesh):
@@ -125,7 +128,9 @@ class TestDataParallel:
 
         params = parameters()[0] | {"s": double(WIDTH, seed=5)}
         step = weft.grad(mean_loss(mesh, looped, bucket_bytes=2**20))
-        weft.tree.map(close, step(params, ROWS), weft.grad(lambda p: looped(p, ROWS) / 8)(params))
+        weft.tree.map(
+            close_doubles, step(params, ROWS), weft.grad(lambda p: looped(p, ROWS) / 8)(params)
+        )
         assert sorted(map(len, buckets(weft.make_jaxpr(step)(params, ROWS).jaxpr))) in ([3], [1, 3])
 
     def test_derivatives_of_the_gradient(self, mesh):
@@ -139,13 +144,13 @@ class TestDataParallel:
             return forward, backward
 
         wanted = products(lambda p, x: loss(p, x) / 8)
-        weft.tree.map(close, products(mean_loss(mesh, bucket_bytes=2**20)), wanted)
+        weft.tree.map(close_doubles, products(mean_loss(mesh, bucket_bytes=2**20)), wanted)
 
     def test_vmap(self, mesh):
         several = weft.tree.map(lambda x: wnp.stack([x, 2 * x]), parameters())
         found = weft.vmap(weft.grad(mean_loss(mesh, bucket_bytes=2**20)), (0, None))(several, ROWS)
         wanted = weft.vmap(weft.grad(lambda p, x: loss(p, x) / 8), (0, None))(several, ROWS)
-        weft.tree.map(close, found, wanted)
+        weft.tree.map(close_doubles, found, wanted)
 
     def test_dtypes_are_apart(self, mesh):
         def mixed(params, rows):
@@ -190,7 +195,7 @@ class TestDataParallel:
 
         step = weft.grad(mean_loss(mesh, real_loss, bucket_bytes=2**20))
         weft.tree.map(
-            close, step(params, ROWS), weft.grad(lambda p: real_loss(p, ROWS) / 8)(params)
+            close_doubles, step(params, ROWS), weft.grad(lambda p: real_loss(p, ROWS) / 8)(params)
         )
 
     def test_smap(self, mesh):
@@ -230,7 +235,7 @@ class TestTwoAxes:
             )
 
         plain, joined = (weft.jit(weft.grad(mapped(bucket_bytes=n))) for n in (None, limit))
-        weft.tree.map(close, joined(leaves, rows), plain(leaves, rows))
+        weft.tree.map(close_doubles, joined(leaves, rows), plain(leaves, rows))
         assert all_reduces(joined, leaves, rows) <= all_reduces(plain, leaves, rows)
 
 
@@ -242,7 +247,7 @@ class TestOneInput:
         f = shard_map(local, mesh=mesh, in_specs=(P(), P("i")), out_specs=P())
         w = double(WIDTH)
         assert all_reduces(lambda w: weft.vjp(lambda w: f(w, ROWS), w)[1](1.0), w) <= 2
-        close(weft.grad(f)(w, ROWS), 2 * np.asarray(ROWS).sum(0))
+        close_doubles(weft.grad(f)(w, ROWS), 2 * np.asarray(ROWS).sum(0))
 
 
 class TestWrongSizes:
@@ -278,4 +283,4 @@ class TestTheRecipeOfTheMean:
 
         f = way(shard_map(fixed, mesh=mesh, in_specs=(P(), P("i")), out_specs=P()))
         wanted = weft.grad(lambda p: loss(p, ROWS) / 8)(parameters())
-        weft.tree.map(close, f(parameters(), ROWS), wanted)
+        weft.tree.map(close_doubles, f(parameters(), ROWS), wanted)

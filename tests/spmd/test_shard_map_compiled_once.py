@@ -8,7 +8,8 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from collective_counts import close, double
+from closeness import close_doubles
+from collective_counts import double
 from compilations import counted_compilations
 from weft import lax, shard_map
 from weft.sharding import PartitionSpec as P
@@ -134,10 +135,10 @@ def test_the_same_body_by_other_specs_is_another_function(line):
 
     n = np.asarray(X)
     for _ in range(2):
-        close(doubled(P("i"), P("i"))(X), n)
-        close(doubled(P(), P())(X), [n.sum()])
-        close(doubled(P(), P("i"))(X), np.full(8, n.sum()))
-        close(doubled(P("i"), P(sum="i"))(X), [n.sum()])
+        close_doubles(doubled(P("i"), P("i"))(X), n)
+        close_doubles(doubled(P(), P())(X), [n.sum()])
+        close_doubles(doubled(P(), P("i"))(X), np.full(8, n.sum()))
+        close_doubles(doubled(P("i"), P(sum="i"))(X), [n.sum()])
 
 
 def test_the_same_body_on_another_mesh_is_another_function():
@@ -147,10 +148,10 @@ def test_the_same_body_on_another_mesh_is_another_function():
         for mesh, n in zip(meshes, (2, 4), strict=True):
             size = lambda x: x * lax.axis_size("i")  # noqa: E731
             given = shard_map(size, mesh=mesh, in_specs=P("i"), out_specs=P("i"))
-            close(weft.jit(given)(X), n * np.asarray(X))
+            close_doubles(weft.jit(given)(X), n * np.asarray(X))
             with weft.use_mesh(mesh):
                 found = weft.jit(shard_map(size, in_specs=P("i"), out_specs=P("i")))
-                close(found(X), n * np.asarray(X))
+                close_doubles(found(X), n * np.asarray(X))
 
 
 def test_the_check_is_part_of_the_function(line):
@@ -164,7 +165,7 @@ def test_the_check_is_part_of_the_function(line):
     for _ in range(2):
         with pytest.raises(weft.errors.AxisError, match="may differ"):
             program(True)(X)
-        close(program(False)(X), np.asarray(X)[:1])
+        close_doubles(program(False)(X), np.asarray(X)[:1])
 
 
 def test_explicit_casts_are_part_of_the_function(line):
@@ -181,6 +182,6 @@ def test_explicit_casts_are_part_of_the_function(line):
 
     w = double(1)
     for _ in range(2):
-        close(program(True)(w, X), np.asarray(w) * np.asarray(X))
+        close_doubles(program(True)(w, X), np.asarray(w) * np.asarray(X))
         with pytest.raises(weft.errors.AxisError):
             program(False)(w, X)

@@ -11,6 +11,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from closeness import close
 from weft import lax, shard_map
 from weft.sharding import AbstractMesh
 from weft.sharding import PartitionSpec as P
@@ -248,15 +249,11 @@ def second(f):
 def test_equals_one_device(name, order, mesh):
     f, reference = CASES[name](mesh)
     want = np.asarray(order(reference)(W))
-
-    def close(got):
-        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-3, atol=1e-3)
-
-    close(order(f)(W))
-    close(weft.jit(order(f))(W))
+    close(order(f)(W), want, 1e-3, 1e-3)
+    close(weft.jit(order(f))(W), want, 1e-3, 1e-3)
     with weft.simulate(mesh):
-        close(order(f)(W))
-        close(weft.jit(lambda w: order(f)(w))(W))
+        close(order(f)(W), want, 1e-3, 1e-3)
+        close(weft.jit(lambda w: order(f)(w))(W), want, 1e-3, 1e-3)
 
 
 def test_a_simulated_mesh_needs_no_devices():

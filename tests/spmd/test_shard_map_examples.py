@@ -9,6 +9,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from closeness import equal
 from weft import lax, shard_map
 from weft.errors import AxisError, ConcretizationError, ShapeError
 from weft.sharding import Mesh, NamedSharding
@@ -29,11 +30,6 @@ def m():
     """The mesh of the note: `Mesh(devices.reshape(4, 2), ('i', 'j'))`."""
     devices = np.array(weft.devices())
     return Mesh(devices.reshape(4, 2), ("i", "j"))
-
-
-def same(got, wanted):
-    assert got.shape == np.shape(wanted)
-    np.testing.assert_array_equal(np.asarray(got), wanted)
 
 
 A = np.arange(8 * 16.0).reshape(8, 16)
@@ -59,12 +55,12 @@ def test_matmul_basic(way):
 
     c = way(matmul_basic)(a, b)
     assert set(seen) == {((2, 8), (8, 32))}
-    same(c, A @ B)  # Sums of integers below 2**24, exact in any order.
+    equal(c, A @ B)  # Sums of integers below 2**24, exact in any order.
     assert c.dtype == np.float32
     assert c.sharding.is_equivalent_to(NamedSharding(mesh, P("i", None)), 2)
     assert {s.data.shape for s in c.addressable_shards} == {(2, 32)}
     # The result goes on into jitted programs as it lies.
-    same(weft.jit(lambda c: c * 2)(c), 2 * (A @ B))
+    equal(weft.jit(lambda c: c * 2)(c), 2 * (A @ B))
 
 
 def test_matmul_reduce_scatter(way):
@@ -80,7 +76,7 @@ def test_matmul_reduce_scatter(way):
 
     c = way(matmul_reduce_scatter)(A, B)
     assert set(seen) == {((8 // 4, 32), (8 // 4, 32 // 2))}
-    same(c, A @ B)
+    equal(c, A @ B)
     assert {s.data.shape for s in c.addressable_shards} == {(2, 16)}
 
 
@@ -105,11 +101,11 @@ def test_mapping_that_drops_the_axis_stacks(way):
     """Unstack, apply, stack: what `vmap` does, and shard_map with blocks of one row."""
     stacked = np.stack([f_3_7_numpy(x) for x in Y])
     assert stacked.shape == (8, 3, 7)
-    same(way(weft.vmap(f_3_7))(Y), stacked)
+    equal(way(weft.vmap(f_3_7))(Y), stacked)
     mesh = weft.make_mesh((8,), ("i",))
     mapped = shard_map(lambda x: f_3_7(x[0])[None], mesh=mesh, in_specs=P("i"), out_specs=P("i"))
-    same(way(mapped)(Y), stacked)
-    same(weft.pmap(f_3_7, in_axes=0, out_axes=0)(Y), stacked)
+    equal(way(mapped)(Y), stacked)
+    equal(weft.pmap(f_3_7, in_axes=0, out_axes=0)(Y), stacked)
 
 
 def test_mapping_that_keeps_the_axis_concatenates(way):
@@ -119,8 +115,8 @@ def test_mapping_that_keeps_the_axis_concatenates(way):
     assert m.shape["i"] == 4
     got = way(shard_map(f_3_7, m, in_specs=P("i"), out_specs=P("i")))(Y)
     assert got.shape == (12, 7)
-    same(got, np.concatenate([f_3_7_numpy(y_blk) for y_blk in np.split(Y, 4)]))
-    same(got, wnp.concatenate([f_3_7(y_blk) for y_blk in wnp.split(Y, 4)]))
+    equal(got, np.concatenate([f_3_7_numpy(y_blk) for y_blk in np.split(Y, 4)]))
+    equal(got, wnp.concatenate([f_3_7(y_blk) for y_blk in wnp.split(Y, 4)]))
 
 
 # ---- inputs: splitting and tiling --------------------------------------------------------------
@@ -134,7 +130,7 @@ def test_f1_prints_the_shape_of_blocks_of_whole_rows(m, way, capsys):
 
     y = way(f1)(X)
     assert capsys.readouterr().out == "(3, 12)\n"
-    same(y, np.tile(X, (1, 2)))  # (12, 24)
+    equal(y, np.tile(X, (1, 2)))  # (12, 24)
 
 
 def test_f2_on_a_tiled_input_is_f1(m, way, capsys):
@@ -148,14 +144,14 @@ def test_f2_on_a_tiled_input_is_f1(m, way, capsys):
     y = way(f2)(x_)
     assert capsys.readouterr().out == "(3, 12)\n"
     f1 = shard_map(lambda x: x, mesh=m, in_specs=P("i", None), out_specs=P("i", "j"))
-    same(y, np.asarray(way(f1)(X)))
+    equal(y, np.asarray(way(f1)(X)))
 
 
 def test_the_tiling_is_not_unique(m, way):
     """Along the first dimension as well, by the spec `P(('j', 'i'), None)`."""
     tiled = np.tile(X, (m.shape["j"], 1))
     f = shard_map(lambda x: x, mesh=m, in_specs=P(("j", "i"), None), out_specs=P("i", "j"))
-    same(way(f)(tiled), np.tile(X, (1, 2)))
+    equal(way(f)(tiled), np.tile(X, (1, 2)))
 
 
 def test_two_axes_split_one_dimension_in_their_order(m, way):
@@ -167,12 +163,12 @@ def test_two_axes_split_one_dimension_in_their_order(m, way):
             in_specs=P(axes),
             out_specs=P(axes),
         )
-        same(way(index)(np.zeros(16, np.int32)), np.repeat(np.arange(8), 2))
+        equal(way(index)(np.zeros(16, np.int32)), np.repeat(np.arange(8), 2))
     crossed = shard_map(
         lambda x: x, mesh=m, in_specs=P(("j", "i"), None), out_specs=P(("i", "j"), None)
     )
     rows = np.arange(8)[:, None]
-    same(way(crossed)(rows), rows.reshape(2, 4).T.reshape(8, 1))
+    equal(way(crossed)(rows), rows.reshape(2, 4).T.reshape(8, 1))
 
 
 def test_a_dimension_that_does_not_divide_is_an_error(m, way):
@@ -192,7 +188,7 @@ THREE = np.array([[3.0]], np.float32)
 def test_a_closed_over_array_as_output(m, way, spec, tiles):
     x = wnp.array([[3.0]])
     z = way(shard_map(lambda: x, mesh=m, in_specs=(), out_specs=spec))()
-    same(z, np.tile(THREE, tiles))
+    equal(z, np.tile(THREE, tiles))
     assert str(z) == str(wnp.tile(x, tiles))
 
 
@@ -222,12 +218,12 @@ def test_closing_over_is_passing_with_an_empty_spec(m, way):
         return f(x)
 
     passed = shard_map(body, mesh=m, in_specs=(P(None), P("i", "j")), out_specs=P(None, "j"))
-    same(way(closed)(w), np.asarray(way(passed)(w, x)))
+    equal(way(closed)(w), np.asarray(way(passed)(w, x)))
     gradients = [
         way(weft.grad(lambda w, f=f: (f(w) ** 2).sum()))(w)
         for f in (closed, lambda w: passed(w, x))
     ]
-    same(gradients[0], np.asarray(gradients[1]))
+    equal(gradients[0], np.asarray(gradients[1]))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +237,7 @@ def test_closing_over_is_passing_with_an_empty_spec(m, way):
 def test_sums_over_axes(m, way, axes, spec, wanted):
     f = shard_map(lambda x: lax.psum(x, axes), mesh=m, in_specs=P("i", "j"), out_specs=spec)
     y = way(f)(X)
-    same(y, wanted)
+    equal(y, wanted)
     assert y.is_fully_replicated == (spec == P(None, None))
 
 
@@ -255,7 +251,7 @@ def test_untiling_blocks_that_may_differ_is_an_error(m, way, spec):
     axes = caught.value.fix.data["axes"]
     mentioned = P(*(axis if axis in axes or axis in spec.axes() else None for axis in "ij"))
     kept = shard_map(lambda x: x, mesh=m, in_specs=P("i", "j"), out_specs=mentioned)
-    same(way(kept)(X), X)
+    equal(way(kept)(X), X)
     summed = shard_map(lambda x: lax.psum(x, axes), mesh=m, in_specs=P("i", "j"), out_specs=spec)
     assert way(summed)(X).sum() == X.sum()
 
@@ -268,13 +264,13 @@ def test_too_small_a_rank_for_the_spec_is_an_error(m, way):
     fixed = shard_map(
         lambda x: x.sum()[None, None], mesh=m, in_specs=P("i", "j"), out_specs=P("i", "j")
     )
-    same(way(fixed)(X), X.reshape(4, 3, 2, 6).sum((1, 3)))
+    equal(way(fixed)(X), X.reshape(4, 3, 2, 6).sum((1, 3)))
 
 
 def test_blocks_are_transposed_by_the_specs(m, way):
     """The order of the names in the output spec may be another: blocks change places."""
     f = shard_map(lambda x: x.T, mesh=m, in_specs=P("i", "j"), out_specs=P("j", "i"))
-    same(way(f)(X), X.T)
+    equal(way(f)(X), X.T)
 
 
 # ---- eager by default --------------------------------------------------------------------------
@@ -294,7 +290,7 @@ def test_python_sees_values(m, capsys):
 
     f = shard_map(body, mesh=m, in_specs=P("i", "j"), out_specs=(P("i", "j"), P()))
     doubled, total = f(X)
-    same(doubled, 2 * X)
+    equal(doubled, 2 * X)
     assert float(total) == X.sum()
     lines = capsys.readouterr().out.splitlines()
     for i in range(4):
@@ -315,4 +311,4 @@ def test_branching_on_what_differs_is_an_error(m):
         return x_block * 2 if lax.pmax(x_block[0, 0], ("i", "j")) > 10 else x_block
 
     f = shard_map(agreed, mesh=m, in_specs=P("i", "j"), out_specs=P("i", "j"))
-    same(f(X), 2 * X)
+    equal(f(X), 2 * X)

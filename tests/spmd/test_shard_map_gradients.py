@@ -10,7 +10,8 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from collective_counts import close, communicates, double
+from closeness import close_doubles
+from collective_counts import communicates, double
 from weft import lax, shard_map
 from weft.errors import AxisError
 from weft.sharding import PartitionSpec as P
@@ -49,7 +50,7 @@ def test_a_data_parallel_loss_has_one_all_reduce_per_leaf(check, line):
     wanted = weft.grad(local_loss)(params, *BATCH)
     for way in (lambda f: f, weft.jit):
         found = way(weft.grad(loss))(params, *BATCH)
-        weft.tree.map(close, found, wanted)
+        weft.tree.map(close_doubles, found, wanted)
     assert communicates(weft.grad(loss), params, *BATCH) == {"all_reduce": 8}
     assert communicates(weft.value_and_grad(loss), params, *BATCH) == {"all_reduce": 9}
 
@@ -138,7 +139,7 @@ def equal_or_raises(program, args, wanted):
     except AxisError as error:
         assert error.fix is not None
         return False
-    close(found, wanted)
+    close_doubles(found, wanted)
     return True
 
 
@@ -194,7 +195,7 @@ def test_a_gradient_that_nobody_reduces_is_the_sum(check, mesh):
         check_vma=check,
     )
     for way in (lambda f: f, weft.jit):
-        close(way(program)(w, x), np.sum(np.cos(n * v) * n, 0))
+        close_doubles(way(program)(w, x), np.sum(np.cos(n * v) * n, 0))
 
 
 def test_reducing_over_one_of_two_axes(mesh):
@@ -212,7 +213,7 @@ def test_reducing_over_one_of_two_axes(mesh):
     for function, wanted in ((body, total / 4), (mixed, total / 2)):
         program = shard_map(function, mesh=mesh, in_specs=(P(), P(("i", "j"))), out_specs=P())
         for way in (lambda f: f, weft.jit):
-            close(way(program)(w, x), wanted)
+            close_doubles(way(program)(w, x), wanted)
     # Half reduced: the result still varies along j, and is no result without it.
     half = shard_map(
         lambda w, x: lax.pmean(weft.grad(one_loss)(lax.pbroadcast(w, ("i", "j")), x), "i"),
@@ -244,6 +245,8 @@ def test_both_readings_of_a_refused_reduction_work(name, line):
     fix = caught.value.fix
     assert "lax.pbroadcast" in fix.text and f"drop the {name}" in fix.text
     assert fix.data["axes"] == ("i",) and fix.data["rest"] == ()
-    close(program(lambda g: g)(w, x), total)
+    close_doubles(program(lambda g: g)(w, x), total)
     copies = 8 if name == "psum" else 1
-    close(program(lambda g: reduce(lax.pbroadcast(g, fix.data["axes"]), "i"))(w, x), copies * total)
+    close_doubles(
+        program(lambda g: reduce(lax.pbroadcast(g, fix.data["axes"]), "i"))(w, x), copies * total
+    )

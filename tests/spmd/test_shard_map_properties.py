@@ -10,6 +10,7 @@ import pytest
 
 import weft
 import weft.numpy as wnp
+from closeness import close_trees
 from weft import lax, shard_map
 from weft.sharding import PartitionSpec as P
 
@@ -182,16 +183,12 @@ SECOND = {
 }
 
 
-def close(a, b):
-    weft.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12), a, b)
-
-
 def check_equal(transformation, use):
     """One program, for the time that compiling takes; each form is traced and transformed alone."""
     forms = (unsharded, as_argument, closed_over)
     expected, *found = weft.jit(lambda: [transformation(form(use)) for form in forms])()
     for values in found:
-        close(values, expected)
+        close_trees(values, expected, 1e-10, 1e-12)
 
 
 CASES = [
@@ -218,7 +215,7 @@ def test_closed_over_in_other_ways_and_eagerly(name):
     use = several_places
     expected = weft.jit(lambda: TRANSFORMATIONS[name](unsharded(use)))()
     for form in (as_argument, closed_over, bound_by_partial, as_default):
-        close(TRANSFORMATIONS[name](form(use)), expected)
+        close_trees(TRANSFORMATIONS[name](form(use)), expected, 1e-10, 1e-12)
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, weft.jit], ids=["eager", "jit"])

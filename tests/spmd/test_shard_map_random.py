@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import weft
 import weft.numpy as wnp
-from sharded_programs import close, programs, reference
+from closeness import close_doubles
+from sharded_programs import programs, reference
 
 
 @hypothesis.settings(max_examples=40)
@@ -18,13 +19,13 @@ def test_a_jitted_sharded_program_equals_the_unsharded_one(program, check_vma):
     sharded = program.sharded(check_vma)
     found = weft.jit(weft.value_and_grad(sharded, numbers, has_aux=True))(*inputs)
     (found_loss, found_value), found_grads = found
-    close(found_loss, loss)
-    close(found_value, value)
+    close_doubles(found_loss, loss, 1e-9)
+    close_doubles(found_value, value, 1e-9)
     for found_grad, grad in zip(found_grads, grads, strict=True):
-        close(found_grad, grad)
+        close_doubles(found_grad, grad, 1e-9)
     directions = [wnp.cos(x * 3) for x in inputs]
     _, (tangent, _) = weft.jit(lambda *xs: weft.jvp(sharded, xs, tuple(directions)))(*inputs)
-    close(tangent, sum((g * d).sum() for g, d in zip(grads, directions, strict=True)))
+    close_doubles(tangent, sum((g * d).sum() for g, d in zip(grads, directions, strict=True)), 1e-9)
 
 
 @hypothesis.settings(max_examples=15)
@@ -33,11 +34,11 @@ def test_an_eager_sharded_program_equals_the_unsharded_one(program):
     inputs, numbers, ((loss, value), grads) = reference(program)
     sharded = program.sharded()
     found_loss, found_value = sharded(*inputs)
-    close(found_loss, loss)
-    close(found_value, value)
+    close_doubles(found_loss, loss, 1e-9)
+    close_doubles(found_value, value, 1e-9)
     found_grads = weft.grad(sharded, numbers, has_aux=True)(*inputs)[0]
     for found_grad, grad in zip(found_grads, grads, strict=True):
-        close(found_grad, grad)
+        close_doubles(found_grad, grad, 1e-9)
 
 
 @hypothesis.settings(max_examples=10)
@@ -54,4 +55,4 @@ def test_second_derivatives(program):
         )(*inputs)
 
     for found, expected in zip(product(program.sharded()), product(program.whole), strict=True):
-        close(found, expected)
+        close_doubles(found, expected, 1e-9)

@@ -13,7 +13,8 @@ import pytest
 
 import weft
 import weft.numpy as wnp
-from collective_counts import close, communicates, double
+from closeness import close_doubles
+from collective_counts import communicates, double
 from weft import lax, shard_map
 from weft.sharding import PartitionSpec as P
 
@@ -109,8 +110,8 @@ def test_examples_transpose_exactly(number, line):
     ct = double(*out.shape, seed=3)
     flat = np.asarray(ct).ravel()
     for way in (lambda f: f, weft.jit):
-        close(np.ravel(way(function)(*known, X)), matrix @ np.asarray(X))
-        close(way(back)(*known, ct), matrix.T @ flat)
+        close_doubles(np.ravel(way(function)(*known, X)), matrix @ np.asarray(X))
+        close_doubles(way(back)(*known, ct), matrix.T @ flat)
     assert communicates(function, *known, X) == forwards
     assert communicates(back, *known, ct) == backwards
 
@@ -161,7 +162,7 @@ def test_a_psum_whose_result_is_used_along_the_axis_keeps_one(line):
 
     function = shard_map(f, mesh=line, in_specs=(P("i"), P("i")), out_specs=P("i"))
     gradient = weft.grad(lambda x: function(x, Y).sum())
-    close(gradient(X), np.cos(np.asarray(X)) * np.asarray(Y).sum())
+    close_doubles(gradient(X), np.cos(np.asarray(X)) * np.asarray(Y).sum())
     assert communicates(gradient, X) == {"all_reduce": 1}
 
 
@@ -170,7 +171,7 @@ def test_the_scattered_gather_is_the_identity_and_silent_backwards(line):
         return lax.pscatter(lax.all_gather_invariant(x, "i", tiled=True), "i", tiled=True)
 
     function = shard_map(f, mesh=line, in_specs=P("i"), out_specs=P("i"))
-    close(function(X), X)
+    close_doubles(function(X), X)
     assert communicates(transposed(function, X), X) == {"all_gather": 1}
     wide = shard_map(
         lambda x: lax.all_gather_invariant(x, "i", tiled=True),
@@ -227,12 +228,12 @@ def test_an_operand_cast_for_several_uses_is_summed_once(line):
     w = double(1, seed=5)
     gradient = weft.grad(lambda w: function(w, X).sum())
     n, v = np.asarray(X), np.asarray(w)
-    close(gradient(w), [np.sum(n + np.cos(v * n) * n + np.cos(n))])
+    close_doubles(gradient(w), [np.sum(n + np.cos(v * n) * n + np.cos(n))])
     assert communicates(gradient, w) == {"all_reduce": 1}
 
 
 def test_sums_in_output_specs_need_no_collective_backwards(line):
     """The note's P-sum: example 1 without a psum in its body."""
     better = shard_map(lambda x: 3.0 * x, mesh=line, in_specs=P("i"), out_specs=P(sum="i"))
-    close(better(X), [3.0 * np.asarray(X).sum()])
+    close_doubles(better(X), [3.0 * np.asarray(X).sum()])
     assert communicates(transposed(better, X), double(1)) == {}

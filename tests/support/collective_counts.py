@@ -23,10 +23,6 @@ def double(*shape, seed=0):
     return wnp.asarray(values, dtype=wnp.float64)
 
 
-def close(got, wanted):
-    np.testing.assert_allclose(np.asarray(got), np.asarray(wanted), rtol=1e-12, atol=1e-12)
-
-
 def communicates(function, *args):
     """The collectives in the text of a program. Compiled it has the same kinds; XLA may combine
     several all-reduces, and adds none."""

@@ -19,7 +19,7 @@ import weft.numpy as wnp
 from weft import lax, shard_map
 from weft.sharding import PartitionSpec as P
 
-__all__ = ["Program", "close", "programs", "reference", "specs_of"]
+__all__ = ["Program", "programs", "reference", "specs_of"]
 
 Spec = tuple[tuple[str, ...], ...]
 
@@ -350,10 +350,6 @@ def programs(draw, most_steps):
         steps.append((name, operands))
         ranks.append(rank_after(name, [ranks[i] for i in operands]))
     return Program(sizes, prod(sizes.values()), specs, tuple(steps))
-
-
-def close(a, b):
-    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-9)
 
 
 def reference(program):

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import weft
 import weft.numpy as jnp
+from closeness import close_doubles
 from weft import lax
 from weft.experimental import sparse
 
@@ -29,25 +30,18 @@ def made(dense, n_batch=0, n_dense=0, spare=0):
     return sparse.bcoo_fromdense(dense, n_batch=n_batch, n_dense=n_dense, nse=nse + spare)
 
 
-def same(found, wanted):
-    if isinstance(found, sparse.JAXSparse):
-        assert found.shape == np.shape(wanted)
-        found = found.todense()
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize(("n_batch", "n_dense"), LAYOUTS)
 def test_there_and_back(n_batch, n_dense):
     dense = mostly_zero(2, 3, 4)
     x = made(dense, n_batch, n_dense, spare=2)
     assert (x.n_batch, x.n_dense, x.n_sparse) == (n_batch, n_dense, 3 - n_batch - n_dense)
-    same(x, dense)
-    same(weft.jit(sparse.todense)(x), dense)
+    close_doubles(x, dense)
+    close_doubles(weft.jit(sparse.todense)(x), dense)
     twice = x + x.sort_indices()
-    same(twice, 2 * dense)
-    same(twice.sum_duplicates(), 2 * dense)
-    same(sparse.bcoo_sum_duplicates(twice, nse=x.nse), 2 * dense)
-    same(sparse.bcoo_extract(x, jnp.asarray(dense * 3)), dense * 3)
+    close_doubles(twice, 2 * dense)
+    close_doubles(twice.sum_duplicates(), 2 * dense)
+    close_doubles(sparse.bcoo_sum_duplicates(twice, nse=x.nse), 2 * dense)
+    close_doubles(sparse.bcoo_extract(x, jnp.asarray(dense * 3)), dense * 3)
 
 
 CHANGES = [(a, LAYOUTS[(3 * i + j) % 10]) for i, a in enumerate(LAYOUTS) for j in (0, 4)]
@@ -57,7 +51,7 @@ CHANGES = [(a, LAYOUTS[(3 * i + j) % 10]) for i, a in enumerate(LAYOUTS) for j i
 def test_layouts(before, after):
     dense = mostly_zero(2, 3, 4)
     x = made(dense, *before, spare=1)
-    same(x.update_layout(n_batch=after[0], n_dense=after[1], on_inefficient=None), dense)
+    close_doubles(x.update_layout(n_batch=after[0], n_dense=after[1], on_inefficient=None), dense)
 
 
 def test_layouts_that_cost_much_are_refused():
@@ -89,10 +83,10 @@ def test_products_with_dense_arrays(left, right, numbers):
         if n_batch + n_dense > len(left):
             continue
         x = made(a, n_batch, n_dense, spare=1)
-        same(sparse.bcoo_dot_general(x, b, dimension_numbers=numbers), wanted)
+        close_doubles(sparse.bcoo_dot_general(x, b, dimension_numbers=numbers), wanted)
         (contract, other), (batch, other_batch) = numbers
         turned = ((other, contract), (other_batch, batch))
-        same(
+        close_doubles(
             sparse.bcoo_dot_general(b, x, dimension_numbers=turned),
             np.asarray(lax.dot_general(b, a, turned)),
         )
@@ -104,14 +98,14 @@ def test_products_of_two(left, right, numbers):
     wanted = np.asarray(lax.dot_general(a, b, numbers))
     batch = len(numbers[1][0])
     x, y = made(a, spare=2), made(b, spare=3)
-    same(sparse.bcoo_dot_general(x, y, dimension_numbers=numbers), wanted)
+    close_doubles(sparse.bcoo_dot_general(x, y, dimension_numbers=numbers), wanted)
     if batch and numbers[1] == ((0,), (0,)):
         x, y = made(a, 1, spare=1), made(b, 1)
         out = sparse.bcoo_dot_general(x, y, dimension_numbers=numbers)
         assert out.n_batch == 1
-        same(out, wanted)
+        close_doubles(out, wanted)
     f = weft.jit(lambda x, y: sparse.bcoo_dot_general(x, y, dimension_numbers=numbers).todense())
-    same(f(x, y), wanted)
+    close_doubles(f(x, y), wanted)
 
 
 def test_products_of_large_matrices_store_what_meets():
@@ -138,7 +132,7 @@ def test_sampled_products():
             spare = n_batch + n_dense < full.ndim  # else padding cannot be marked
             pattern = made(np.ones_like(full), n_batch, n_dense, spare=int(spare))
             data = sparse.bcoo_dot_general_sampled(a, b, pattern.indices, dimension_numbers=numbers)
-            same(sparse.BCOO((data, pattern.indices), shape=full.shape), full)
+            close_doubles(sparse.BCOO((data, pattern.indices), shape=full.shape), full)
 
 
 @pytest.mark.parametrize(("n_batch", "n_dense"), [(0, 0), (1, 0), (0, 1), (1, 1)])
@@ -146,42 +140,42 @@ def test_shapes(n_batch, n_dense):
     dense = mostly_zero(2, 3, 4)
     x = made(dense, n_batch, n_dense, spare=1)
     for axes in [(0,), (1,), (2,), (0, 1), (1, 2)]:
-        same(sparse.bcoo_reduce_sum(x, axes=axes), dense.sum(axes))
-        same(sparse.bcoo_rev(x, axes), np.flip(dense, axes))
-    same(x.sum(1, keepdims=True), dense.sum(1, keepdims=True))
-    same(x.sum(), dense.sum())
-    same(x[:, 1:3, ::2], dense[:, 1:3, ::2])
-    same(x[1, ..., -1], dense[1, ..., -1])
-    same(x[:, None, ::-1], dense[:, None, ::-1])
-    same(x[0:0], dense[0:0])
+        close_doubles(sparse.bcoo_reduce_sum(x, axes=axes), dense.sum(axes))
+        close_doubles(sparse.bcoo_rev(x, axes), np.flip(dense, axes))
+    close_doubles(x.sum(1, keepdims=True), dense.sum(1, keepdims=True))
+    close_doubles(x.sum(), dense.sum())
+    close_doubles(x[:, 1:3, ::2], dense[:, 1:3, ::2])
+    close_doubles(x[1, ..., -1], dense[1, ..., -1])
+    close_doubles(x[:, None, ::-1], dense[:, None, ::-1])
+    close_doubles(x[0:0], dense[0:0])
     i = jnp.int32(1)
-    same(x[i, :, i], dense[1, :, 1])
+    close_doubles(x[i, :, i], dense[1, :, 1])
     if n_batch or not n_dense == 3:
-        same(x[jnp.array([1, 0, 1])], dense[[1, 0, 1]])
+        close_doubles(x[jnp.array([1, 0, 1])], dense[[1, 0, 1]])
     cut = weft.jit(lambda x, i: sparse.bcoo_dynamic_slice(x, (i, 1, i), (1, 2, 3)))(x, i)
-    same(cut, dense[1:2, 1:3, 1:4])
-    same(sparse.bcoo_squeeze(x[:1, :, :1], dimensions=(0, 2)), dense[0, :, 0])
+    close_doubles(cut, dense[1:2, 1:3, 1:4])
+    close_doubles(sparse.bcoo_squeeze(x[:1, :, :1], dimensions=(0, 2)), dense[0, :, 0])
     wide = sparse.bcoo_broadcast_in_dim(x, shape=(2, 5, 3, 4, 2), broadcast_dimensions=(0, 2, 3))
-    same(wide, np.broadcast_to(dense[:, None, :, :, None], (2, 5, 3, 4, 2)))
+    close_doubles(wide, np.broadcast_to(dense[:, None, :, :, None], (2, 5, 3, 4, 2)))
     thin = sparse.bcoo_broadcast_in_dim(x[:, :1], shape=(2, 3, 4), broadcast_dimensions=(0, 1, 2))
-    same(thin, np.broadcast_to(dense[:, :1], (2, 3, 4)))
+    close_doubles(thin, np.broadcast_to(dense[:, :1], (2, 3, 4)))
     for dim in range(3):
-        same(sparse.bcoo_concatenate([x, x[:, ::-1]], dimension=dim),
+        close_doubles(sparse.bcoo_concatenate([x, x[:, ::-1]], dimension=dim),
              np.concatenate([dense, dense[:, ::-1]], dim))  # fmt: skip
-    same(abs(x), abs(dense))
-    same(x**2 - x * 3 / 2, dense**2 - dense * 1.5)
-    same(x.astype("float32"), dense.astype("float32"))
+    close_doubles(abs(x), abs(dense))
+    close_doubles(x**2 - x * 3 / 2, dense**2 - dense * 1.5)
+    close_doubles(x.astype("float32"), dense.astype("float32"))
     assert len(list(x)) == 2
 
 
 def test_reshapes_and_transposes():
     dense = mostly_zero(4, 3, 6)
-    same(made(dense).reshape(2, 6, -1), dense.reshape(2, 6, 6))
-    same(made(dense, 1).reshape(2, 2, 9, 2), dense.reshape(2, 2, 9, 2))
-    same(made(dense, 0, 1).reshape(12, 2, 3), dense.reshape(12, 2, 3))
-    same(made(dense).transpose((2, 0, 1)), dense.transpose(2, 0, 1))
-    same(made(dense, 1).transpose((0, 2, 1)), dense.transpose(0, 2, 1))
-    same(made(dense, 2).transpose((1, 0, 2)), dense.transpose(1, 0, 2))
+    close_doubles(made(dense).reshape(2, 6, -1), dense.reshape(2, 6, 6))
+    close_doubles(made(dense, 1).reshape(2, 2, 9, 2), dense.reshape(2, 2, 9, 2))
+    close_doubles(made(dense, 0, 1).reshape(12, 2, 3), dense.reshape(12, 2, 3))
+    close_doubles(made(dense).transpose((2, 0, 1)), dense.transpose(2, 0, 1))
+    close_doubles(made(dense, 1).transpose((0, 2, 1)), dense.transpose(0, 2, 1))
+    close_doubles(made(dense, 2).transpose((1, 0, 2)), dense.transpose(1, 0, 2))
     with pytest.raises(NotImplementedError, match="among themselves"):
         made(dense, 1).transpose((1, 0, 2))
     with pytest.raises(NotImplementedError, match="mixes"):
@@ -194,17 +188,19 @@ def test_products_element_by_element():
     for n_batch, n_dense in [(0, 0), (1, 0), (0, 1), (1, 1)]:
         x = made(a, n_batch, n_dense, spare=2)
         for y in (made(b, spare=1), made(b, 1), made(b + 0) + made(b, spare=1)):
-            same(x * y if y.n_dense == x.n_dense or n_dense == 0 else x * y, a * y.todense())
-        same(x * row, a * row)
-        same(row * x, a * row)
-        same(x * made(row), a * row)
-        same(x * made(b[:, :1]), a * b[:, :1])
-        same(x / (row + 10), a / (row + 10))
-        same(x * np.ones((2, 1, 4)), a * np.ones((2, 1, 4)))
-    same(made(a[:, :1]) * made(b[:1]), a[:, :1] * b[:1])
-    same(made(a) + b, a + b)
-    same(b - made(a), b - a)
-    same(made(a) - made(row), a - row)
+            close_doubles(
+                x * y if y.n_dense == x.n_dense or n_dense == 0 else x * y, a * y.todense()
+            )
+        close_doubles(x * row, a * row)
+        close_doubles(row * x, a * row)
+        close_doubles(x * made(row), a * row)
+        close_doubles(x * made(b[:, :1]), a * b[:, :1])
+        close_doubles(x / (row + 10), a / (row + 10))
+        close_doubles(x * np.ones((2, 1, 4)), a * np.ones((2, 1, 4)))
+    close_doubles(made(a[:, :1]) * made(b[:1]), a[:, :1] * b[:1])
+    close_doubles(made(a) + b, a + b)
+    close_doubles(b - made(a), b - a)
+    close_doubles(made(a) - made(row), a - row)
 
 
 def test_matmul():
@@ -212,15 +208,17 @@ def test_matmul():
     x = made(a)
     b, v = RNG.standard_normal((4, 5)), RNG.standard_normal(4)
     batch = RNG.standard_normal((2, 4, 5))
-    same(x @ b, a @ b)
-    same(x @ v, a @ v)
-    same(v @ x.T, v @ a.T)
-    same(jnp.asarray(b.T) @ x.T, b.T @ a.T)
-    same(x @ batch, a @ batch)
+    close_doubles(x @ b, a @ b)
+    close_doubles(x @ v, a @ v)
+    close_doubles(v @ x.T, v @ a.T)
+    close_doubles(jnp.asarray(b.T) @ x.T, b.T @ a.T)
+    close_doubles(x @ batch, a @ batch)
     three = mostly_zero(2, 5, 3)
-    same(made(three, 1) @ a, three @ a)
-    same(made(three) @ x, three @ a)
-    same(made(three, 1) @ batch.transpose(0, 2, 1)[:, :3], three @ batch.transpose(0, 2, 1)[:, :3])
+    close_doubles(made(three, 1) @ a, three @ a)
+    close_doubles(made(three) @ x, three @ a)
+    close_doubles(
+        made(three, 1) @ batch.transpose(0, 2, 1)[:, :3], three @ batch.transpose(0, 2, 1)[:, :3]
+    )
     with pytest.raises(ValueError, match="do not fit"):
         x @ a
 
@@ -234,9 +232,9 @@ def test_derivatives():
 
     value, (by_x, by_b) = sparse.value_and_grad(f, argnums=(0, 1))(x, b)
     wanted, (dense_x, dense_b) = weft.value_and_grad(f, argnums=(0, 1))(a, b)
-    same(value, wanted)
-    same(by_b, dense_b)
-    same(by_x, np.where(a != 0, dense_x, 0))
+    close_doubles(value, wanted)
+    close_doubles(by_b, dense_b)
+    close_doubles(by_x, np.where(a != 0, dense_x, 0))
 
     def g(data):
         y = sparse.BCOO((data, x.indices), shape=x.shape)
@@ -257,19 +255,19 @@ def test_jacobians():
         found = transformation(lambda x: x @ v)(x)
         assert (found.shape, found.n_batch) == ((3, 3, 4), 1)
         mask = np.asarray(x.todense() != 0)
-        same(found, np.einsum("ij,jk,k->ijk", np.eye(3), np.ones((3, 4)), v) * mask)
+        close_doubles(found, np.einsum("ij,jk,k->ijk", np.eye(3), np.ones((3, 4)), v) * mask)
 
 
 def test_vmap_maps_batches():
     dense = mostly_zero(3, 4, 5)
     x = made(dense, 1)
     v = RNG.standard_normal((3, 5))
-    same(weft.vmap(lambda x, v: x @ v)(x, v), np.einsum("bij,bj->bi", dense, v))
+    close_doubles(weft.vmap(lambda x, v: x @ v)(x, v), np.einsum("bij,bj->bi", dense, v))
     out = weft.vmap(lambda x: x * 2 + x)(x)
     assert out.shape == x.shape and out.n_batch == 1
-    same(out, dense * 3)
-    same(weft.vmap(lambda d: sparse.bcoo_fromdense(d, nse=20))(dense), dense)
-    same(weft.vmap(lambda x: (x @ x.T).todense())(x), dense @ dense.transpose(0, 2, 1))
+    close_doubles(out, dense * 3)
+    close_doubles(weft.vmap(lambda d: sparse.bcoo_fromdense(d, nse=20))(dense), dense)
+    close_doubles(weft.vmap(lambda x: (x @ x.T).todense())(x), dense @ dense.transpose(0, 2, 1))
     assert weft.vmap(lambda x: x.shape[0] + 0 * v[0, 0], axis_size=3, in_axes=0)(x)[0] == 4
 
 
@@ -279,10 +277,10 @@ def test_repeated_batches_are_not_stored():
     x = sparse.BCOO((data, indices), shape=(3, 4))
     dense = np.zeros((3, 4))
     dense[:, [0, 2]] = data
-    same(x, dense)
-    same(x @ np.arange(4.0), dense @ np.arange(4.0))
-    same(x.T if x.n_batch == 0 else x.sum(1), dense.sum(1))
-    same(x.update_layout(n_batch=0), dense)
+    close_doubles(x, dense)
+    close_doubles(x @ np.arange(4.0), dense @ np.arange(4.0))
+    close_doubles(x.T if x.n_batch == 0 else x.sum(1), dense.sum(1))
+    close_doubles(x.update_layout(n_batch=0), dense)
 
 
 def test_positions_beyond_32_bits():
@@ -299,9 +297,9 @@ def test_positions_beyond_32_bits():
 def test_eye_and_random():
     for n, m, k in [(3, 3, 0), (3, 4, 1), (4, 2, -1), (3, 4, -5)]:
         for n_batch, n_dense in [(0, 0), (1, 0), (0, 1), (1, 1)]:
-            same(sparse.eye(n, m, k, n_batch=n_batch, n_dense=n_dense), np.eye(n, m, k))
+            close_doubles(sparse.eye(n, m, k, n_batch=n_batch, n_dense=n_dense), np.eye(n, m, k))
         for kind in ("coo", "csr", "csc"):
-            same(sparse.eye(n, m, k, sparse_format=kind), np.eye(n, m, k))
+            close_doubles(sparse.eye(n, m, k, sparse_format=kind), np.eye(n, m, k))
     x = sparse.random_bcoo(weft.random.key(0), (3, 4), nse=3, dtype="float32")
     # As JAX 0.10.2: sparse.random_bcoo(jax.random.key(0), (3, 4), nse=3)
     np.testing.assert_array_equal(x.indices, [[0, 0], [0, 3], [2, 1]])
