@@ -11,8 +11,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from weft import lax, shard_map, tree
-from weft.sharding import PartitionSpec as P
+from two_devices import on_both
+from weft import tree
 from weft.testing import assert_close
 
 V = np.array([0.5, -1.25, 2.0, 0.75], np.float32)
@@ -74,44 +74,28 @@ TABLE = [
 EVERY = pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0])
 
 
-@pytest.fixture(scope="module")
-def mesh():
-    return weft.make_mesh((2,), ("device",), devices=weft.devices()[:2])
-
-
-def on_both(function, mesh, place):
-    """The function on two devices, operand number `place` cast; each result twice."""
-
-    def body(*args):
-        args = list(args)
-        args[place] = lax.pbroadcast(args[place], "device")
-        return [lax.expand_dims(out, (0,)) for out in tree.leaves(function(*args))]
-
-    return shard_map(body, mesh=mesh, in_specs=P(), out_specs=P("device"))
-
-
 @EVERY
 @pytest.mark.parametrize("which", ["first", "last"])
-def test_values(row, which, mesh):
+def test_values(row, which):
     _, function, *args = row
     place = 0 if which == "first" else len(args) - 1
     if which == "last" and place == 0:
         return
-    found = weft.jit(on_both(function, mesh, place))(*args)
+    found = weft.jit(on_both(function, place))(*args)
     for got, want in zip(found, tree.leaves(function(*args)), strict=True):
         for block in np.asarray(got):
             np.testing.assert_allclose(block, np.asarray(want), rtol=2e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("row", [r for r in TABLE if r[0][-1] == "*"], ids=lambda row: row[0])
-def test_derivatives_are_sums(row, mesh):
+def test_derivatives_are_sums(row):
     _, function, *args = row
     numbers = [i for i, x in enumerate(args) if x.dtype.kind == "f"]
 
     def total(outs):
         return sum(jnp.sum(jnp.sin(x)) for x in tree.leaves(outs))
 
-    both = on_both(function, mesh, 0)
+    both = on_both(function, 0)
     found = weft.jit(weft.grad(lambda *xs: total(both(*xs)), numbers))(*args)
     wanted = weft.grad(lambda *xs: 2 * total(function(*xs)), numbers)(*args)
     for got, want in zip(found, wanted, strict=True):

@@ -11,10 +11,10 @@ import pytest
 
 import weft
 from op_table import rows
-from weft import dtypes, lax, shard_map, tree
+from two_devices import on_both
+from weft import dtypes, lax, tree
 from weft.core.types import type_of
 from weft.ops.structural.extended_dtypes import is_key
-from weft.sharding import PartitionSpec as P
 from weft.testing import assert_close, exact_array
 
 ROWS = rows()
@@ -29,33 +29,16 @@ def narrow(row):
     return dtypes.float32 if dtypes.float32 in row.accepts else row.dtypes[0]
 
 
-@pytest.fixture(scope="module")
-def mesh():
-    return weft.make_mesh((2,), ("device",), devices=weft.devices()[:2])
-
-
-def on_both(row, mesh, place):
-    """The row's function on two devices, operand number `place` cast; each result twice."""
-
-    def body(*args):
-        args = list(args)
-        if args:
-            args[place] = lax.pbroadcast(args[place], "device")
-        return [lax.expand_dims(out, (0,)) for out in tree.leaves(row.call(*args))]
-
-    return shard_map(body, mesh=mesh, in_specs=P(), out_specs=P("device"))
-
-
 def bits(x):
     return np.asarray(weft.random.key_data(x) if is_key(x) else x)
 
 
 @every()
 @pytest.mark.parametrize("how", ["eager", "jit"])
-def test_values(row, how, mesh):
+def test_values(row, how):
     args = row.operands(narrow(row))
     wanted = tree.leaves(row.call(*args))
-    f = on_both(row, mesh, len(args) - 1 if how == "jit" else 0)
+    f = on_both(row.call, len(args) - 1 if how == "jit" else 0)
     for got, want in zip((weft.jit(f) if how == "jit" else f)(*args), wanted, strict=True):
         got, want = bits(got), bits(want)
         assert got.shape == (2, *want.shape)
@@ -67,7 +50,7 @@ def test_values(row, how, mesh):
 
 
 @every(lambda row: row.order > 0 and "rev" in row.modes)
-def test_derivatives(row, mesh):
+def test_derivatives(row):
     args = row.operands(row.grad_dtypes[0] if row.grad_dtypes else narrow(row), grad=True)
     places = [
         i
@@ -96,5 +79,5 @@ def test_derivatives(row, mesh):
 
     wanted = cotangents(row.call)
     for place in {0, len(args) - 1}:
-        for got, want in zip(cotangents(on_both(row, mesh, place)), wanted, strict=True):
+        for got, want in zip(cotangents(on_both(row.call, place)), wanted, strict=True):
             assert_close(got, want * 2)

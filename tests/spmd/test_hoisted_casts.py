@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import weft
 import weft.numpy as wnp
 from closeness import close_doubles
-from collective_counts import double
+from collective_counts import double, inner_jaxpr
 from weft import lax, shard_map
 from weft.extend.core import jaxprs_in
 from weft.sharding import PartitionSpec as P
@@ -291,14 +291,6 @@ class TestRandomNests:
 # ---- what moves, and what stays ----------------------------------------------------------------
 
 
-def body_of(function, *args):
-    """The program of the one shard_map in a function's jaxpr."""
-    (eqn,) = [
-        e for e in weft.make_jaxpr(function)(*args).jaxpr.eqns if e.primitive.name == "shard_map"
-    ]
-    return eqn.params["jaxpr"]
-
-
 def casts_by_depth(jaxpr, depth=0):
     """Of each cast how deep it stands, and along which axes it goes."""
     found = []
@@ -336,7 +328,7 @@ def agrees(mesh, function, w=W, h=H, **options):
 
 class TestWhatMoves:
     def casts(self, mesh, function, *args, **options):
-        return casts_by_depth(body_of(on_rows(mesh, function, **options), *args))
+        return casts_by_depth(inner_jaxpr(on_rows(mesh, function, **options), *args))
 
     def test_a_constant_that_is_used_twice_is_cast_once(self, mesh):
         twice = looped(lambda w, h: wnp.sin(h * w) + w)
@@ -362,7 +354,7 @@ class TestWhatMoves:
 
     def test_a_written_cast_and_an_inserted_one(self, mesh):
         mapped = on_rows(mesh, looped(lambda w, h: wnp.sin(h * w) + lax.pbroadcast(w, "i")))
-        assert casts_by_depth(body_of(mapped, W, H)) == [(0, ("i",))]
+        assert casts_by_depth(inner_jaxpr(mapped, W, H)) == [(0, ("i",))]
         wanted = weft.grad(lambda w: looped(lambda w, h: wnp.sin(h * w) + w)(w, H).sum())(W)
         close_doubles(weft.grad(lambda w: mapped(w, H).sum())(W), wanted)
 
@@ -385,7 +377,7 @@ class TestWhatMoves:
         stack = double(STEPS, WIDTH)
         (cast,) = [
             e
-            for e in body_of(on_rows(mesh, over), stack, H).eqns
+            for e in inner_jaxpr(on_rows(mesh, over), stack, H).eqns
             if e.primitive.name == "pbroadcast"
         ]
         assert cast.inputs[0].type.shape == (STEPS, WIDTH)
@@ -556,7 +548,7 @@ class TestWhatMoves:
 
         specs = (P(), P("i"), P(("i", "j")))
         f = shard_map(mapped, mesh=grid, in_specs=specs, out_specs=P())
-        assert casts_by_depth(body_of(f, W, H, H)) == [(0, ("i",)), (0, ("i", "j"))]
+        assert casts_by_depth(inner_jaxpr(f, W, H, H)) == [(0, ("i",)), (0, ("i", "j"))]
         wanted = weft.grad(lambda w: sum(run(w, H, H)))(W)
         close_doubles(weft.grad(f)(W, H, H), wanted)
 

@@ -14,7 +14,7 @@ import pytest
 import weft
 import weft.numpy as wnp
 from closeness import close_doubles
-from collective_counts import communicates, double
+from collective_counts import communicates, double, inner_jaxpr
 from weft import lax, shard_map
 from weft.sharding import PartitionSpec as P
 
@@ -27,14 +27,6 @@ def transposed(function, x):
         return weft.linear_transpose(lambda x: function(*known, x), x)(ct)[0]
 
     return pull
-
-
-def inner_jaxpr(function, *args):
-    """The program of the one shard_map in a function's jaxpr."""
-    (eqn,) = [
-        e for e in weft.make_jaxpr(function)(*args).jaxpr.eqns if e.primitive.name == "shard_map"
-    ]
-    return eqn.params["jaxpr"]
 
 
 def steps(function, *args):

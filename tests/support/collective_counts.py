@@ -33,3 +33,11 @@ def communicates(function, *args):
     )
     assert compiled.keys() == found.keys() and compiled <= found
     return dict(found)
+
+
+def inner_jaxpr(function, *args):
+    """The program of the one shard_map in a function's jaxpr."""
+    (eqn,) = [
+        e for e in weft.make_jaxpr(function)(*args).jaxpr.eqns if e.primitive.name == "shard_map"
+    ]
+    return eqn.params["jaxpr"]
