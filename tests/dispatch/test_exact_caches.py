@@ -7,6 +7,8 @@ process without caches, bit by bit. And no cache holds a number in its keys that
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator
@@ -22,6 +24,7 @@ from weft.arrays import conversion
 from weft.base import program_caches
 from weft.core.primitive import Primitive
 from weft.dispatch.jitted import Jitted
+from weft.errors import TreeError
 
 pytestmark = pytest.mark.usefixtures("young_heap")
 
@@ -37,6 +40,30 @@ _jitted = weft.jit(lambda x, s: jnp.copysign(x, s) / (2 if s is True else 1), st
 _named = weft.jit(lambda x, s: jnp.copysign(x, s[0]), static_argnames="s")
 _context = weft.make_user_context(5.0)
 _read = weft.jit(lambda x: jnp.copysign(x, _context.value) / (2 if _context.value is True else 1))
+
+
+@tree.register_dataclass
+@dataclasses.dataclass
+class Scaled:
+    x: Any
+    scale: Any = tree.static(default=None)
+
+
+class Node:
+    def __init__(self, x: Any, scale: Any) -> None:
+        self.x, self.scale = x, scale
+
+
+tree.register_node(Node, lambda n: ((n.x,), n.scale), lambda scale, xs: Node(xs[0], scale))
+
+
+@weft.jit
+def _of_field(t: Any) -> Any:
+    scale = t.scale[0] if isinstance(t.scale, (tuple, list)) else t.scale
+    return jnp.copysign(t.x, scale) / (2 if scale is True else 1)
+
+
+_of_key = weft.jit(lambda d: jnp.copysign(*reversed([*d.items()][0])))
 
 
 def _in_context(value: Any) -> Any:
@@ -88,6 +115,18 @@ NUMBERS: dict[str, Callable[[Any], Any]] = {
     )(x(), s),
     "partial": lambda s: weft.jit(functools.partial(lambda s, x: jnp.copysign(x, s), s))(x()),
     "context": _in_context,
+    "static field": lambda s: _of_field(Scaled(x(), s)),
+    "static field, a tuple": lambda s: _of_field(Scaled(x(), (s, "a"))),
+    "static field, a list": lambda s: _of_field(Scaled(x(), [s, "a"])),
+    "data of a node": lambda s: _of_field(Node(x(), s)),
+    "data of a node in a list": lambda s: weft.jit(lambda nodes: _of_field(nodes[0]))(
+        [Node(x(), (s,))]
+    ),
+    "static field, jit inside": lambda s: weft.jit(lambda x: _of_field(Scaled(x, s)))(x()),
+    "static field, vmap": lambda s: weft.vmap(lambda x: _of_field(Scaled(x, s)))(x()),
+    "static field, jvp": lambda s: weft.jvp(lambda x: _of_field(Scaled(x, s)), (x(),), (x(),)),
+    "static field, checkpoint": lambda s: weft.checkpoint(lambda t: _of_field(t))(Scaled(x(), s)),
+    "key of a dictionary": lambda s: _of_key({s: x()}),
 }
 
 
@@ -113,10 +152,40 @@ def test_each_value_has_the_result_of_its_own(name: str, values: tuple[Any, ...]
 def test_a_nan_is_one_static_value() -> None:
     traced: list[Any] = []
     f = weft.jit(lambda x, s: (traced.append(s), x)[1], static_argnums=1)
+    field = weft.jit(lambda t: (traced.append(t.scale), t.x)[1])
     for _ in range(3):
         for value in (float("nan"), (float("nan"), 1), -float("nan"), 0.0, -0.0, 1, True, 1.0):
             f(1.0, value)
-    assert len(traced) == 8
+            field(Scaled(1.0, value))
+    assert len(traced) == 16
+
+
+def test_a_compiled_program_takes_the_static_data_that_it_was_compiled_for() -> None:
+    compiled = weft.jit(lambda t: jnp.copysign(t.x, t.scale)).lower(Scaled(1.0, 0.0)).compile()
+    weft.export.register_pytree_node_serialization(
+        Scaled,
+        serialized_name="tests.Scaled",
+        serialize_auxdata=lambda data: repr(data).encode(),
+        deserialize_auxdata=lambda text: ast.literal_eval(text.decode()),
+    )
+    exported = weft.export.export(weft.jit(lambda t: jnp.copysign(t.x, t.scale)))(
+        Scaled(np.float32(1.0), 0.0)
+    )
+    for call in (compiled, exported.call):
+        assert call(Scaled(np.float32(1.0), 0.0)) == 1.0
+        for other in (-0.0, 0, False):
+            with pytest.raises(TreeError, match="static data") as caught:
+                call(Scaled(np.float32(1.0), other))
+            assert caught.value.fix is not None
+
+
+def test_an_array_as_static_data_is_refused_and_spoils_no_later_call() -> None:
+    f = weft.jit(lambda t: t.x * 2)
+    for _ in range(2):
+        with pytest.raises(TreeError, match="'scale' of the class Scaled is static, and an array"):
+            f(Scaled(1.0, np.ones(3)))
+        for scale in (2.0, np.float32(1), "a", [1, 2]):
+            assert f(Scaled(1.0, scale)) == 2.0
 
 
 def test_a_context_is_traced_once_for_each_value() -> None:

@@ -22,6 +22,7 @@ from weft.lowering.executables import device_for
 from weft.sharding import Layout, Sharding
 from weft.tracing.argument_names import argument_path
 from weft.tree.difference import differences
+from weft.tree.static_data import exact_structure
 
 ANYWHERE: Any = object()
 """Stands for the place of an argument that a program does not read."""
@@ -146,7 +147,17 @@ def check_structure(
 ) -> None:
     """Raises TreeError if (args, kwargs) are not the trees that a function was compiled for.
     `positions` has the argnums of the positional arguments that are not static."""
-    if tree.structure(given) == wanted:
+    structure = tree.structure(given)
+    if structure == wanted:
+        if exact_structure(structure) != exact_structure(wanted):
+            # Python calls 0.0 and -0.0, and 1, 1.0 and True, equal.
+            raise TreeError(
+                f"compiled {name}: other static data than it was compiled for",
+                operation=name,
+                got=str(structure),
+                wanted=str(wanted),
+                fix=Fix("static", f"call {name} itself, which compiles for all static data", {}),
+            )
         return
     rows, fixes = [], []
     for found in differences(given, wanted):

@@ -40,6 +40,7 @@ from weft.lowering.executables import LoweredProgram, device_for
 from weft.ops.elementwise.convert import beside_float64
 from weft.runtime import pytree
 from weft.sharding import Format, Layout, Sharding, SingleDeviceSharding
+from weft.tree.static_data import exact_structure
 
 _MOST_SIGNATURES = 64
 
@@ -94,6 +95,7 @@ class Compiled(KnownCalls, Stage):
         self._call = call
         # Attributes of their own, since every call reads them.
         self._tree = call.user_tree
+        self._exact = exact_structure(self._tree)
         self._static = call.static
         self._flatten = pytree.flatten
         self._ready: dict[Any, CompiledCall] = {}
@@ -120,7 +122,7 @@ class Compiled(KnownCalls, Stage):
             if self._static:
                 args, kwargs = self._without_static(args, kwargs)
             given, in_tree = self._flatten((args, kwargs))
-            if in_tree == self._tree:
+            if exact_structure(in_tree) == self._exact:
                 leaves = beside_float64(given)
                 signatures = [x.signature if type(x) is Array else _kind(x) for x in leaves]
                 found = self._ready.get(tuple(signatures))

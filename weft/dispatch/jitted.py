@@ -77,6 +77,7 @@ from weft.tracing.explain_misses import (
     traced_types,
 )
 from weft.tracing.traces import TracedBody, traces_of
+from weft.tree.static_data import exact_structure
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -184,11 +185,11 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             if known and not _settings().disable_jit:
                 if self._simple:
                     given, in_tree = self._flatten((args, kwargs))
-                    key: Any = in_tree
+                    key: Any = exact_structure(in_tree)
                 else:
                     static, dynamic = self._split(args, kwargs)
                     given, in_tree = self._flatten(dynamic)
-                    key = (static, in_tree)
+                    key = (static, exact_structure(in_tree))
                 leaves = beside_float64(given)
                 try:
                     signatures = [
@@ -280,7 +281,8 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             signatures = [x.signature if type(x) is Array else _signature(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(dynamic, error) from None
-        key = (in_tree if self._simple else (static, in_tree), _settings(), in_force(), *signatures)
+        exact = exact_structure(in_tree)
+        key = (exact if self._simple else (static, exact), _settings(), in_force(), *signatures)
         call = self._calls.get(key) or self._adopt(key)
         arrays: list[Any] = [x if type(x) is Ref else as_array(user_value(x)) for x in leaves]
         if call is None:
@@ -394,7 +396,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         """The key of a trace, and the trace or None."""
         places = self._shardings.traced_formats(self._name, static, in_tree, in_types)
         context = (axis_environment(), in_force(), places)
-        key = (static, in_tree, _settings(), context, *in_types)
+        key = (static, exact_structure(in_tree), _settings(), context, *in_types)
         return key, self._traces.get(key)
 
     def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedBody:

@@ -42,6 +42,7 @@ from weft.runtime.stablehlo import portable_artifact
 from weft.sharding import Mesh, NamedSharding, Sharding
 from weft.sharding.context import mesh_in_force
 from weft.tracing.argument_names import argument_path
+from weft.tree.static_data import exact_structure
 
 
 def has_tangent(type: ArrayType) -> bool:
@@ -254,7 +255,7 @@ class Exported:
         arguments, and WeftValueError on another platform or with another number of devices.
         """
         leaves, structure = tree.flatten((args, kwargs))
-        if structure != self.in_tree:
+        if exact_structure(structure) != exact_structure(self.in_tree):
             raise self._other_structure(structure)
         operands = [
             self._operand(leaf, want, name)
@@ -265,6 +266,7 @@ class Exported:
     def _other_structure(self, structure: Any) -> TreeError:
         differences = tree.equality_errors(structure, self.in_tree)
         shown = "; ".join(f"{_place(path)}: {text}" for path, text in differences)
+        shown = shown or "numbers among the static data are of another class or sign"
         message = f"the exported {self.fun_name} takes arguments of another structure: {shown}"
         fix = Fix("structure", "pass (args, kwargs) of that structure", {"structure": shown})
         return TreeError(message, got=str(structure), wanted=str(self.in_tree), fix=fix)

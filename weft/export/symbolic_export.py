@@ -34,6 +34,7 @@ from weft.export.symbolic_dimensions import SymbolicDimension, SymbolicScope, va
 from weft.export.symbolic_types import SymbolicType, Values, variables_of
 from weft.runtime import client
 from weft.runtime.stablehlo import portable_artifact
+from weft.tree.static_data import exact_structure
 
 # Tried for each variable; small ones are special to many programs.
 _SMALL = (1, 2, 3)
@@ -262,7 +263,7 @@ class SymbolicExported(Exported):
         exclude or for which the program is another one, and what `Exported.call` raises.
         """
         leaves, structure = tree.flatten((args, kwargs))
-        if structure != self.in_tree:
+        if exact_structure(structure) != exact_structure(self.in_tree):
             raise self._other_structure(structure)
         values = self._solve([type_of(user_value(x)).shape for x in leaves])
         return self.specialized(values).call(*args, **kwargs)
