@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import weft
 import weft.numpy as jnp
 from numpy_cases import case, check
-from weft.errors import ShapeError, WeftTypeError, WeftValueError
+from weft.errors import ShapeError, WeftValueError
 
 RANDOM = np.random.default_rng(3)
 
@@ -252,9 +252,7 @@ def test_derivatives_of_norms_where_all_is_zero(norm, dtype):
         (lambda: jnp.matmul(M, M), ShapeError, "have lengths 4 and 3"),
         (lambda: jnp.matmul(M, 2.0), ShapeError, "with dimensions"),
         (lambda: jnp.matmul(normal(2, 3, 4), normal(3, 4, 2)), ShapeError, "matmul"),
-        (lambda: jnp.matmul([1.0], V), WeftTypeError, "matmul takes arrays"),
         (lambda: jnp.dot(M, M), ShapeError, "dot"),
-        (lambda: jnp.dot(M, P, precision="wrong"), WeftValueError, "precision"),
         (lambda: jnp.inner(M, P), ShapeError, "inner"),
         (lambda: jnp.tensordot(M, M, 1), ShapeError, "tensordot"),
         (lambda: jnp.tensordot(M, M, 3), ShapeError, "axes"),
@@ -270,11 +268,8 @@ def test_derivatives_of_norms_where_all_is_zero(norm, dtype):
         (lambda: jnp.einsum(M, range(100, 153)), WeftValueError, "52 labels"),
         (lambda: jnp.einsum("i", M), WeftValueError, "fit"),
         (lambda: jnp.einsum("ij,ik", M, P), ShapeError, "label 'i'"),
-        (lambda: jnp.linalg.norm(M, "other"), WeftValueError, "order"),
         (lambda: jnp.linalg.norm(V, "fro"), WeftValueError, "order"),
         (lambda: jnp.linalg.norm(T, 1), ShapeError, "axis"),
-        (lambda: jnp.linalg.matrix_power(M, 2), ShapeError, "square"),
-        (lambda: jnp.linalg.multi_dot([M]), WeftValueError, "two or more"),
         (lambda: jnp.matmul(M, P, unknown=1), TypeError, "unknown"),
     ],
 )
