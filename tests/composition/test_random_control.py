@@ -300,6 +300,7 @@ def arrays(values):
 
 
 def same(got, wanted, what):
+    """What cancels in a sum has the errors of the largest result."""
     wanted = np.asarray(value(wanted))
     assert (got.shape, got.dtype) == (wanted.shape, np.float64), what
     scale = max(1.0, np.max(np.abs(wanted), initial=0.0))

@@ -35,6 +35,7 @@ def wide():
 
 
 def close(got, want, bound=1e-10):
+    """Small elements of a matrix have the errors of its largest."""
     got, want = tree.leaves(got), tree.leaves(want)
     assert len(got) == len(want)
     for x, y in zip(got, want, strict=True):

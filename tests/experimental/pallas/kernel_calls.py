@@ -9,7 +9,7 @@ import numpy as np
 import weft
 from weft.experimental import pallas as pl
 
-__all__ = ["BLOCKS", "F32", "I32", "S", "V", "call", "check", "matrix"]
+__all__ = ["BLOCKS", "F32", "I32", "S", "V", "call", "matrix"]
 
 S = weft.ShapeDtypeStruct
 F32, I32 = np.float32, np.int32
@@ -21,9 +21,3 @@ call = functools.partial(pl.pallas_call, interpret=True)
 
 def matrix(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(F32)
-
-
-def check(found, wanted, **tolerance):
-    np.testing.assert_allclose(
-        np.asarray(found), wanted, **{"rtol": 2e-5, "atol": 2e-6, **tolerance}
-    )

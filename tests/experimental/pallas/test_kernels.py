@@ -7,7 +7,8 @@ import pytest
 
 import weft
 import weft.numpy as jnp
-from experimental.pallas.kernel_calls import BLOCKS, F32, I32, S, V, call, check, matrix
+from closeness import close_after_sums as close
+from experimental.pallas.kernel_calls import BLOCKS, F32, I32, S, V, call, matrix
 from weft import lax
 from weft.experimental import pallas as pl
 from weft.experimental.pallas import tpu, triton
@@ -44,7 +45,7 @@ def product(accumulated, out_dtype=F32):
 
 
 def test_a_product_in_blocks():
-    check(product(F32)(A, B), A @ B)
+    close(product(F32)(A, B), A @ B)
 
 
 def test_a_product_of_bfloat16_summed_in_float32():
@@ -52,7 +53,7 @@ def test_a_product_of_bfloat16_summed_in_float32():
     found = product(F32, jnp.bfloat16)(*low)
     assert found.dtype == jnp.bfloat16
     wanted = np.asarray(low[0], np.float64) @ np.asarray(low[1], np.float64)
-    check(found.astype(F32), wanted, rtol=2**-7, atol=0.02)
+    close(found.astype(F32), wanted, rtol=2**-7, atol=0.02)
 
 
 def test_a_product_summed_in_the_result():
@@ -65,7 +66,7 @@ def test_a_product_summed_in_the_result():
 
     rows = pl.BlockSpec((8, 4), lambda k: (0, k))
     columns = pl.BlockSpec((4, 6), lambda k: (k, 0))
-    check(call(kernel, S((8, 6), F32), grid=3, in_specs=[rows, columns])(A, B), A @ B)
+    close(call(kernel, S((8, 6), F32), grid=3, in_specs=[rows, columns])(A, B), A @ B)
 
 
 def test_softmax_of_rows():
@@ -81,7 +82,7 @@ def test_softmax_of_rows():
         out_specs=pl.BlockSpec((pl.squeezed, 12), lambda i: (i, 0)),
     )(A)
     e = np.exp(A)
-    check(found, e / e.sum(1, keepdims=True))
+    close(found, e / e.sum(1, keepdims=True))
 
 
 def test_several_results():
@@ -101,9 +102,9 @@ def test_several_results():
         out_specs=(rows, BLOCKS, BLOCKS),
     )(A, scale)
     m, r = A.mean(1), 1 / np.sqrt(A.var(1) + 1e-5)
-    check(mean, m)
-    check(rstd, r)
-    check(o, (A - m[:, None]) * r[:, None] * scale)
+    close(mean, m)
+    close(rstd, r)
+    close(o, (A - m[:, None]) * r[:, None] * scale)
 
 
 def attention(q, k, v):
@@ -145,7 +146,7 @@ def attention(q, k, v):
 def test_attention():
     q, k, v = matrix(2, 8, 8), matrix(2, 16, 8, seed=1), matrix(2, 16, 8, seed=2)
     e = np.exp(np.einsum("hid,hjd->hij", q, k, dtype=np.float64))
-    check(attention(q, k, v), e / e.sum(-1, keepdims=True) @ v, rtol=1e-4, atol=1e-5)
+    close(attention(q, k, v), e / e.sum(-1, keepdims=True) @ v, rtol=1e-4, atol=1e-5)
 
 
 def test_a_sum_over_the_grid():
@@ -156,7 +157,7 @@ def test_a_sum_over_the_grid():
 
         o[0] += x[...].sum()
 
-    check(call(kernel, S((1,), F32), grid=4, in_specs=[BLOCKS])(V), [V.sum()])
+    close(call(kernel, S((1,), F32), grid=4, in_specs=[BLOCKS])(V), [V.sum()])
 
 
 def test_buffers_keep_what_is_in_them():
@@ -176,7 +177,7 @@ def test_buffers_keep_what_is_in_them():
         out_specs=BLOCKS,
         scratch_shapes=[tpu.SMEM((1,), F32)],
     )(V)
-    check(found, np.cumsum(V))
+    close(found, np.cumsum(V))
 
 
 def test_buffers_by_name():
@@ -186,7 +187,7 @@ def test_buffers_by_name():
         o[...] = more[0][...]
 
     buffers = {"tmp": tpu.VMEM((16,), F32), "more": [tpu.VMEM((16,), F32)]}
-    check(call(kernel, S((16,), F32), scratch_shapes=buffers)(V), V * 2)
+    close(call(kernel, S((16,), F32), scratch_shapes=buffers)(V), V * 2)
 
 
 def test_the_last_axis_of_the_grid_is_the_fastest():
@@ -208,7 +209,7 @@ def test_the_last_axis_of_the_grid_is_the_fastest():
         out_specs=one,
         scratch_shapes=[tpu.SMEM((1,), I32)],
     )()
-    check(found, np.arange(12).reshape(2, 3, 2))
+    close(found, np.arange(12).reshape(2, 3, 2))
 
 
 @pytest.mark.parametrize("grid", [(), (1,), (0,), (1, 1), (("rows", 2), ("columns", 1))])
@@ -217,7 +218,7 @@ def test_grids_of_few_steps(grid):
         o[...] = x[...] + len(grid)
 
     found = call(kernel, S((16,), F32), grid=grid)(V)
-    check(found, V * np.nan if 0 in grid else V + len(grid))
+    close(found, V * np.nan if 0 in grid else V + len(grid))
 
 
 def test_a_grid_whose_length_is_an_array():
@@ -247,7 +248,7 @@ def test_scalars_known_before_blocks_are_cut():
         scratch_shapes=[tpu.VMEM((3,), F32)],
     )
     found = call(kernel, S((5, 12), F32), grid_spec=grid_spec)(rows, A)
-    check(found, (A[rows] * rows[:, None] + 3)[::-1])
+    close(found, (A[rows] * rows[:, None] + 3)[::-1])
 
 
 def test_trees_of_scalars():
@@ -261,7 +262,7 @@ def test_trees_of_scalars():
         out_specs=pl.BlockSpec((4, 12), lambda i, s, t: (t[i], 0)),
     )
     first, second = np.array([1, 0], I32), np.array([0, 1], I32)
-    check(call(kernel, S((8, 12), F32), grid_spec=grid_spec)({"a": first}, second, A),
+    close(call(kernel, S((8, 12), F32), grid_spec=grid_spec)({"a": first}, second, A),
           np.roll(A, 4, 0) + 11)  # fmt: skip
 
 
@@ -277,8 +278,8 @@ def test_trees_of_operands_and_results():
         in_specs=({"p": BLOCKS, "q": BLOCKS},),
         out_specs={"a": BLOCKS, "b": [BLOCKS]},
     )({"p": V[:8], "q": np.arange(8, dtype=I32)})
-    check(found["a"], V[:8])
-    check(found["b"][0], 2 * np.arange(8))
+    close(found["a"], V[:8])
+    close(found["b"][0], 2 * np.arange(8))
 
 
 def test_loops_inside_of_a_kernel():
@@ -303,7 +304,7 @@ def test_a_loop_that_reads_and_writes_references():
 
         lax.fori_loop(0, 16, body, 0.0)
 
-    check(call(kernel, S((16,), F32))(V), np.cumsum(V))
+    close(call(kernel, S((16,), F32))(V), np.cumsum(V))
 
 
 def test_the_loop_of_pallas():
@@ -321,7 +322,7 @@ def test_the_loop_of_pallas():
         o[0] = power
 
     wanted = np.where(np.arange(16) % 4 < 2, 2 * V, 0)
-    check(call(kernel, S((16,), F32))(V), [8, *wanted[1:]])
+    close(call(kernel, S((16,), F32))(V), [8, *wanted[1:]])
 
 
 def test_scoped_buffers():
@@ -342,7 +343,7 @@ def test_scoped_buffers():
         write(7)
 
     wanted = V * 2 + 1
-    check(call(kernel, S((16,), F32))(V), [wanted[0], V[0] * 2, 7, 7, *wanted[4:]])
+    close(call(kernel, S((16,), F32))(V), [wanted[0], V[0] * 2, 7, 7, *wanted[4:]])
 
 
 def test_copies_and_semaphores():
@@ -358,7 +359,7 @@ def test_copies_and_semaphores():
 
     semaphores = [tpu.SemaphoreType.DMA((2,)), tpu.SemaphoreType.REGULAR]
     found = call(kernel, S((2, 8), F32), scratch_shapes=[tpu.VMEM((2, 8), F32), *semaphores])(V)
-    check(np.asarray(found).ravel(), [2, *V[1:]])
+    close(np.asarray(found).ravel(), [2, *V[1:]])
 
 
 def test_casts_of_bits_and_rolls():
@@ -371,8 +372,8 @@ def test_casts_of_bits_and_rolls():
 
     kinds = (S(A.shape, F32), S(A.shape, F32), S(A.shape, I32), S((16, 12), np.uint16))
     rolled, more, bits, halves, back = call(kernel, (*kinds, S(A.shape, F32)))(A)
-    check(rolled, np.roll(A, 3, 1))
-    check(more, [np.roll(row, 1 + 2 * i) for i, row in enumerate(A)])
+    close(rolled, np.roll(A, 3, 1))
+    close(more, [np.roll(row, 1 + 2 * i) for i, row in enumerate(A)])
     np.testing.assert_array_equal(bits, A.view(I32))
     np.testing.assert_array_equal(halves[::2], A.view(I32) & 0xFFFF)
     np.testing.assert_array_equal(back, A)
@@ -390,10 +391,10 @@ def test_small_functions_of_kernels():
 
     out = (S((16,), F32), S((16,), F32), S((2, 2), I32))
     found = call(kernel, out, grid=4, out_specs=(BLOCKS, BLOCKS, pl.no_block_spec))(V)
-    check(found[0], 1 / V)
-    check(found[1], np.full(16, V[0]))
+    close(found[0], 1 / V)
+    close(found[1], np.full(16, V[0]))
     np.testing.assert_array_equal(found[2], np.zeros((2, 2)))  # 2**31 squared, twice
-    check(pl.reciprocal(jnp.float32(3), approx=True), 1 / 3, rtol=1e-2)
+    close(pl.reciprocal(jnp.float32(3), approx=True), 1 / 3, rtol=1e-2)
 
 
 def test_values_are_printed(capsys):

@@ -7,8 +7,9 @@ import pytest
 
 import weft
 import weft.numpy as jnp
+from closeness import close_after_sums as close
 from compilations import counted_compilations
-from experimental.pallas.kernel_calls import BLOCKS, F32, S, V, call, check, matrix
+from experimental.pallas.kernel_calls import BLOCKS, F32, S, V, call, matrix
 from experimental.pallas.test_kernels import A, B, product
 from weft import P, export, lax
 from weft.experimental import pallas as pl
@@ -39,12 +40,12 @@ def summed(x):
 
 
 def test_jit():
-    check(weft.jit(in_blocks)(V), VALUE)
+    close(weft.jit(in_blocks)(V), VALUE)
 
 
 def test_disable_jit():
     with weft.disable_jit():
-        check(in_blocks(V), VALUE)
+        close(in_blocks(V), VALUE)
 
 
 def test_a_kernel_is_recorded_as_a_loop():
@@ -53,12 +54,12 @@ def test_a_kernel_is_recorded_as_a_loop():
 
 
 def test_derivatives():
-    check(weft.grad(summed)(V), SLOPE)
-    check(weft.jit(weft.grad(summed))(V), SLOPE)
+    close(weft.grad(summed)(V), SLOPE)
+    close(weft.jit(weft.grad(summed))(V), SLOPE)
     value, slope = weft.jvp(in_blocks, (V,), (np.full_like(V, 2),))
-    check(value, VALUE)
-    check(slope, 2 * SLOPE)
-    check(weft.jvp(weft.grad(summed), (V,), (np.ones_like(V),))[1], CURVE)
+    close(value, VALUE)
+    close(slope, 2 * SLOPE)
+    close(weft.jvp(weft.grad(summed), (V,), (np.ones_like(V),))[1], CURVE)
 
 
 def test_derivatives_at_edges_and_of_atomic_updates():
@@ -67,7 +68,7 @@ def test_derivatives_at_edges_and_of_atomic_updates():
 
     threes = pl.BlockSpec((3,), lambda i: (i,))
     edges = call(squared, S((5,), F32), grid=2, in_specs=[threes], out_specs=threes)
-    check(weft.grad(lambda x: edges(x).sum())(V[:5]), 2 * V[:5])
+    close(weft.grad(lambda x: edges(x).sum())(V[:5]), 2 * V[:5])
 
     def binned(x, o):
         o[...] = jnp.zeros_like(o)
@@ -75,21 +76,21 @@ def test_derivatives_at_edges_and_of_atomic_updates():
 
     a, b, c = V[:3]
     total = call(binned, S((2,), F32))
-    check(weft.grad(lambda x: (total(x) ** 2).sum())(V[:3]), [2 * (a + b), 2 * (a + b), 2 * c])
+    close(weft.grad(lambda x: (total(x) ** 2).sum())(V[:3]), [2 * (a + b), 2 * (a + b), 2 * c])
 
 
 def test_derivatives_of_a_product_in_blocks():
     multiplied = product(F32)
     a, b = weft.grad(lambda a, b: jnp.sin(multiplied(a, b)).sum(), (0, 1))(A, B)
     slope = np.cos(A @ B)
-    check(a, slope @ B.T, rtol=1e-4, atol=1e-5)
-    check(b, A.T @ slope, rtol=1e-4, atol=1e-5)
+    close(a, slope @ B.T, rtol=1e-4, atol=1e-5)
+    close(b, A.T @ slope, rtol=1e-4, atol=1e-5)
 
 
 def test_vmap():
     many = np.stack([V, 2 * V])
-    check(weft.vmap(in_blocks)(many)[0], VALUE)
-    check(weft.vmap(weft.grad(summed))(many)[0], SLOPE)
+    close(weft.vmap(in_blocks)(many)[0], VALUE)
+    close(weft.vmap(weft.grad(summed))(many)[0], SLOPE)
 
 
 def test_vmap_in_vmap():
@@ -104,7 +105,7 @@ def test_vmap_in_vmap():
         out_specs=pl.BlockSpec((2, 3), lambda i: (i, 0)),
     )
     x, y = matrix(2, 4, 5), matrix(3, 5, 3, seed=1)
-    check(weft.vmap(weft.vmap(run, (0, None)), (None, 0))(x, y), np.einsum("xij,yjk->yxik", x, y))
+    close(weft.vmap(weft.vmap(run, (0, None)), (None, 0))(x, y), np.einsum("xij,yjk->yxik", x, y))
 
 
 def test_vmap_of_scalars_known_before():
@@ -119,7 +120,7 @@ def test_vmap_of_scalars_known_before():
     )
     rows = np.array([[1, 2, 3], [7, 0, 1]], np.int32)
     found = weft.vmap(call(kernel, S((3, 12), F32), grid_spec=grid_spec), (0, None))(rows, A)
-    check(found, A[rows])
+    close(found, A[rows])
 
 
 def test_rules_of_the_users():
@@ -139,8 +140,8 @@ def test_rules_of_the_users():
         lambda x: (cube(x), x),
         lambda x, ct: (call(backward, in_specs=[BLOCKS, BLOCKS], **like)(x, ct),),
     )
-    check(weft.grad(lambda x: cube(x).sum())(V), 3 * V**2)
-    check(weft.jit(weft.grad(lambda x: weft.checkpoint(cube)(cube(x)).sum()))(V), 9 * V**8)
+    close(weft.grad(lambda x: cube(x).sum())(V), 3 * V**2)
+    close(weft.jit(weft.grad(lambda x: weft.checkpoint(cube)(cube(x)).sum()))(V), 9 * V**8)
 
 
 def test_in_loops_and_branches():
@@ -149,14 +150,14 @@ def test_in_loops_and_branches():
 
     halved = call(kernel, S((16,), F32))
     last, sums = lax.scan(lambda x, _: (halved(x), x.sum()), V, None, length=3)
-    check(last, (V - 2) / 8 + 2)
-    check(sums[0], V.sum())
-    check(lax.cond(jnp.array(True), halved, lambda x: x, V), V / 2 + 1)
+    close(last, (V - 2) / 8 + 2)
+    close(sums[0], V.sum())
+    close(lax.cond(jnp.array(True), halved, lambda x: x, V), V / 2 + 1)
 
 
 def test_export():
     exported = export.export(weft.jit(in_blocks))(S((16,), F32))
-    check(export.deserialize(exported.serialize()).call(V), VALUE)
+    close(export.deserialize(exported.serialize()).call(V), VALUE)
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -167,14 +168,14 @@ def test_inside_of_shard_map(compiled):
     if compiled:
         split = weft.jit(split)
     here = STEP % 2 == 0
-    check(split(V), np.where(here, V**3, np.sin(V)))
-    check(weft.grad(lambda x: split(x).sum())(V), np.where(here, 3 * V**2, np.cos(V)))
+    close(split(V), np.where(here, V**3, np.sin(V)))
+    close(weft.grad(lambda x: split(x).sum())(V), np.where(here, 3 * V**2, np.cos(V)))
 
 
 def test_buffers_inside_of_shard_map():
     mesh = weft.make_mesh((2,), ("d",))
     split = weft.shard_map(product(F32), mesh=mesh, in_specs=(P(), P()), out_specs=P())
-    check(weft.jit(split)(A, B), A @ B)
+    close(weft.jit(split)(A, B), A @ B)
 
 
 def test_64_bits():
@@ -187,7 +188,7 @@ def test_64_bits():
             in_specs=[pl.BlockSpec((4,), lambda i: (jnp.int64(i),))],
             out_specs=BLOCKS,
         )(x)
-        check(found, np.sin(x), rtol=1e-14)
+        close(found, np.sin(x), rtol=1e-14)
 
 
 def test_jitted_functions_know_where_the_kernel_is():
@@ -199,17 +200,17 @@ def test_jitted_functions_know_where_the_kernel_is():
         o[...] = helper(x[...])
 
     found = call(kernel, S((16,), F32), grid=4, in_specs=[BLOCKS], out_specs=BLOCKS)(V)
-    check(found, V + 10 * STEP)
+    close(found, V + 10 * STEP)
     column = pl.BlockSpec((4,), lambda i, j: (j,))
     found = call(kernel, S((16,), F32), grid=(1, 4), in_specs=[column], out_specs=column)(V)
-    check(found, V)
+    close(found, V)
 
 
 def test_a_kernel_in_a_kernel():
     def outer(x, o):
         o[...] = in_blocks(x[...]) + pl.program_id(0)
 
-    check(call(outer, S((16,), F32), grid=2)(V), VALUE + 1)
+    close(call(outer, S((16,), F32), grid=2)(V), VALUE + 1)
 
 
 def test_references_from_outside():
@@ -220,7 +221,7 @@ def test_references_from_outside():
         o[...] = x[...]
 
     call(kernel, S((16,), F32), grid=4, in_specs=[BLOCKS], out_specs=BLOCKS)(V)
-    check(total[...], V.reshape(4, 4).sum(0))
+    close(total[...], V.reshape(4, 4).sum(0))
 
 
 def test_kernels_described_anew_are_compiled_once(monkeypatch):
@@ -240,8 +241,8 @@ def test_kernels_described_anew_are_compiled_once(monkeypatch):
     for _ in range(2):
         run(1)
     assert compiled == []
-    check(run(2), np.where(STEP % 2 == 0, V, np.nan))
-    check(run(1, 8), V)
+    close(run(2), np.where(STEP % 2 == 0, V, np.nan))
+    close(run(1, 8), V)
     assert len(compiled) == 2
     spec = {"grid": 2, "out_specs": pl.BlockSpec((8,), lambda i: (i,))}
     for in_specs in (pl.no_block_spec, [pl.BlockSpec()]):  # a whole array, said in two ways
