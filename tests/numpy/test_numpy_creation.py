@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array as python_array
+import collections
 import warnings
 
 import numpy as np
@@ -528,3 +529,16 @@ def test_the_number_of_a_diagonal_may_be_traced(n, m, k):
         want = getattr(np, name)(x, k)
         np.testing.assert_array_equal(getattr(jnp, name)(x, k), want)
         np.testing.assert_array_equal(weft.jit(getattr(jnp, name))(x, k), want)
+
+
+def test_lists_that_hold_themselves_or_are_nested_too_deeply_are_refused():
+    cycle, deep = [1.0], 1.0
+    cycle.append(cycle)
+    for _ in range(3000):
+        deep = [deep]
+    for value in (cycle, (cycle,), deep, collections.deque([cycle])):
+        for function in (jnp.asarray, jnp.array, lambda v: jit(lambda: jnp.array(v))()):
+            with pytest.raises(WeftValueError, match="nested too deeply"):
+                function(value)
+        with pytest.raises(WeftTypeError, match="not a"):
+            jnp.sum(value)

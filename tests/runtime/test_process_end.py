@@ -52,6 +52,24 @@ def test_a_daemon_thread_that_goes_on_calling_does_not_keep_the_process(compiled
     assert outcome(code, compiled_calls) == (7, "", "")
 
 
+def test_a_daemon_thread_that_goes_on_compiling_ends_without_a_word():
+    code = """
+    import sys, threading, time, weft, weft.numpy as jnp
+    started = threading.Event()
+
+    def work():
+        for k in range(1, 10**6):
+            weft.jit(lambda x: x * k + jnp.sin(x))(jnp.ones(k))
+            started.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    started.wait()
+    time.sleep(0.5)
+    sys.exit(7)
+    """
+    assert outcome(code) == (7, "", "")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems free C++'s data at exit")
 def test_a_program_without_end_is_waited_for_within_a_bound():
     code = """

@@ -64,7 +64,11 @@ def converted(name: str, value: Any, dtype: Any) -> str:
 
 def described(value: Any) -> str:
     """A value and its class, for the `got` of errors."""
-    return f"{value!r:.100} of class {type(value).__name__}"
+    try:
+        shown = f"{value!r:.100}"
+    except RecursionError:
+        shown = "a nest of too many levels"
+    return f"{shown} of class {type(value).__name__}"
 
 
 def negative_value(

@@ -28,6 +28,7 @@ from weft.errors import (
 from weft.errors.argument_errors import (
     NOT_GIVEN,
     close_name,
+    described,
     integer_of,
     integers_of,
     invalid_type,
@@ -72,7 +73,7 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
             changes = {"argument": argument or position}
             fix = Fix("array", f"convert it: weft.numpy.array({name})", changes)
         message = f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})"
-        got = f"{value!r:.80} of class {type(value).__name__} as {which}"
+        got = f"{described(value)} as {which}"
         wanted = "an array, a NumPy array or a number"
         raise refusal(WeftTypeError, message, operation, got, wanted, fix)
 

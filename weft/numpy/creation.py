@@ -95,7 +95,14 @@ def array(
         raise invalid_value(message, "array", "order", order, "'K', 'A' or 'C'", fix=fix)
     check_flag(copy, "array", "copy", none=True)
     wanted = None if dtype is None else dtypes.requested(dtype)
-    out = _make(object, wanted)
+    try:
+        out = _make(object, wanted)
+    except RecursionError:
+        if not hasattr(object, "__len__"):
+            raise
+        message, got = "array: lists are nested too deeply", f"a {type(object).__name__}"
+        wanted = "lists that do not hold themselves, of at most some hundred levels"
+        raise refusal(WeftValueError, message, "array", got, wanted) from None
     if copy and out is object:
         out = _copied(out)
     ndim = type_of(out).ndim

@@ -55,7 +55,9 @@ def _close(gate: Callable[[], None]) -> None:
     global _gate
     if _gate is None:
         for cls, name in gated:
-            setattr(cls, name, property(_gated_getter(getattr(cls, name))))
+            slot = getattr(cls, name)
+            # A thread that is past the gate goes on making what it began to make.
+            setattr(cls, name, property(_gated_getter(slot), slot.__set__))
     _gate = gate
     if calls is not None:
         calls.use_gate(gate)
