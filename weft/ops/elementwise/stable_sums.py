@@ -19,7 +19,7 @@ from typing import Any
 from weft import dtypes
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
-from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar
+from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar, sub, tanh
 from weft.ops.elementwise.deviances import exact_sum
 from weft.ops.elementwise.families import repeated
 from weft.ops.elementwise.formulas import Term, kernel, log1p, where
@@ -55,15 +55,32 @@ def log_of_sum(scale: float) -> Callable[[Term, Term], Term]:
     return formula
 
 
-def _share(name: str, scale: float) -> Primitive:
-    def slope(t: Any, ans: Any, x: Any, y: Any) -> Any:
-        product = mul(ans, share_p.bind(y, x))
-        return mul(t, product if scale == 1 else mul(product, scalar(scale, product)))
+def _share(name: str, scale: float) -> tuple[Primitive, Primitive]:
+    """The primitives of a share, and of the product of both shares."""
+    share = share_of(scale)
 
-    share_p: Primitive = kernel(
-        name, share_of(scale), slope, lambda t, ans, x, y: neg(slope(t, ans, x, y))
+    def scaled(x: Any, factor: float) -> Any:
+        return x if factor == 1 else mul(x, scalar(factor, x))
+
+    def bend(t: Any, ans: Any, x: Any, y: Any) -> Any:
+        # The shares differ by a hyperbolic tangent: of their difference little would be left.
+        distance = sub(x, y)
+        # Two infinities of one sign have none.
+        distance = select(eq(distance, distance), distance, mul(ans, scalar(0, ans)))
+        return neg(mul(t, mul(ans, scaled(tanh(mul(distance, scalar(scale / 2, x))), scale))))
+
+    slope_p = kernel(
+        f"{name}_slope",
+        lambda x, y: share(x, y) * share(y, x),
+        bend,
+        lambda t, ans, x, y: neg(bend(t, ans, x, y)),
     )
-    return share_p
+
+    def slope(t: Any, ans: Any, x: Any, y: Any) -> Any:
+        return mul(t, scaled(slope_p.bind(x, y), scale))
+
+    share_p = kernel(name, share, slope, lambda t, ans, x, y: neg(slope(t, ans, x, y)))
+    return share_p, slope_p
 
 
 def _log_of_sum(name: str, scale: float, share_p: Primitive) -> Primitive:
@@ -80,7 +97,7 @@ def logaddexp(x: Any, y: Any) -> Any:
     return logaddexp_p.bind(x, y)
 
 
-logaddexp_share_p = _share("logaddexp_share", 1.0)
+logaddexp_share_p, logaddexp_share_slope_p = _share("logaddexp_share", 1.0)
 logaddexp_p = _log_of_sum("logaddexp", 1.0, logaddexp_share_p)
 
 
@@ -89,7 +106,7 @@ def logaddexp2(x: Any, y: Any) -> Any:
     return logaddexp2_p.bind(x, y)
 
 
-logaddexp2_share_p = _share("logaddexp2_share", math.log(2))
+logaddexp2_share_p, logaddexp2_share_slope_p = _share("logaddexp2_share", math.log(2))
 logaddexp2_p = _log_of_sum("logaddexp2", math.log(2), logaddexp2_share_p)
 
 
