@@ -241,6 +241,14 @@ def test_the_boundary_names_the_error(function, operation):
     assert caught.value.operation == operation
 
 
+def test_a_message_that_begins_with_a_verb_is_read_on_from_the_name():
+    refuse = internal_function("def f(*_):\n    raise errors.ShapeError('takes matrices')\n")
+    with pytest.raises(ShapeError) as caught:
+        api_boundary("linalg.qr")(refuse)()
+    assert str(caught.value).startswith("linalg.qr takes matrices\n")
+    assert caught.value.operation == "linalg.qr" and "operation:" not in str(caught.value)
+
+
 def test_the_boundary_names_a_method_with_its_class():
     make = internal_function(
         """

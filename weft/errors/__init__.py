@@ -487,12 +487,16 @@ def _boundary(operation: str, function: Callable[..., Any]) -> Callable[..., Any
 _OF_VALUES = (LeakedTracerError, DeletedArrayError, JaxprError, PlatformError)
 
 
+_VERBS = ("takes ", "does not ", "is not ", "cannot ", "has no ", "draws ")
+
+
 def name_error(error: BaseException, operation: str, prefix: str = "") -> None:
     """Gives an error that leaves an operation the name of that, unless the error has one already or
     comes from code of the user's.
 
     prefix: what its message begins with then. Without one, an error that was made with
-    `operation=None` stays without a name.
+    `operation=None` stays without a name. A message that begins with a verb is read on from the
+    name: `sum takes arrays or numbers`.
     """
     if not isinstance(error, WeftError) or error.operation is not None:
         return
@@ -503,6 +507,7 @@ def name_error(error: BaseException, operation: str, prefix: str = "") -> None:
     while entry is not None and source.is_internal(entry.tb_frame.f_code.co_filename):
         entry = entry.tb_next
     if entry is None:
+        prefix = f"{operation} " if error.message.startswith(_VERBS) else prefix
         error.operation, error.message = operation, prefix + error.message
 
 
