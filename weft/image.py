@@ -104,7 +104,7 @@ def _take_kernel(value: Any, call: Arguments) -> ResizeMethod:
 
 
 def _take_lengths(value: Any, call: Arguments) -> tuple[int, ...]:
-    of, lengths = call.type, shape_of(value, call.operation)
+    of, lengths = call.type, shape_of(value)
     if len(lengths) != of.ndim or min((*lengths, 0)) < 0:
         missing = of.ndim - len(lengths)
         text = f"pass all lengths: (*image.shape[:{missing}], *{lengths}) keeps those in front"

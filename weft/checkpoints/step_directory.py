@@ -62,7 +62,7 @@ class Checkpoints:
     ) -> None:
         self.directory = checked_path(directory, "Checkpoints")
         for name, value in (("keep", keep), ("keep_every", keep_every)):
-            if value is not None and integer_of(value, "Checkpoints", name) < 1:
+            if value is not None and integer_of(value, name, "Checkpoints") < 1:
                 raise negative_value("Checkpoints", name, value, "an integer of 1 or more, or None")
         self.keep, self.keep_every = keep, keep_every
         self._writer: threading.Thread | None = None
@@ -100,7 +100,7 @@ class Checkpoints:
         there, and what `weft.checkpoints.save` raises.
         """
         operation = "Checkpoints.save"
-        number = integer_of(step, operation, "step")
+        number = integer_of(step, "step", operation)
         if number < 0:
             raise negative_value(operation, "step", step)
         tensorstore(operation)
@@ -167,7 +167,7 @@ class Checkpoints:
         """
         operation = "Checkpoints.restore"
         self.wait()
-        number = self._agreed_step() if step is None else integer_of(step, operation, "step")
+        number = self._agreed_step() if step is None else integer_of(step, "step", operation)
         if number < 0:
             raise _empty_error(self.directory, operation)
         return read(step_path(self.directory, number), like, shardings, operation)

@@ -54,7 +54,7 @@ def scatter_apply(
     >>> lax.scatter_apply(x, places, lambda x: 10.0 * x, cells, update_shape=(3,))
     Array([100.,   2.,  30.], dtype=float32)
     """
-    of, shape = type_of(operand), integers_of(update_shape, "scatter_apply", "update_shape")
+    of, shape = type_of(operand), integers_of(update_shape, "update_shape")
     flags: dict[str, Any] = {
         "indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode
     }  # fmt: skip

@@ -79,7 +79,7 @@ def negative_value(
     use: Any = NOT_GIVEN,
 ) -> WeftValueError:
     """The error for a number that may not be negative, and is."""
-    message = f"{operation}: {argument} is not negative"
+    message = f"{operation}: " * bool(operation) + f"{argument} is not negative"
     return invalid_value(message, operation, argument, value, wanted, use)
 
 
@@ -207,39 +207,37 @@ def invalid_value(
     return refusal(WeftValueError, message, operation, got, wanted, _pass_fix(argument, use, fix))
 
 
-def integer_of(value: Any, operation: str, argument: str) -> int:
+def integer_of(value: Any, argument: str, operation: str = "") -> int:
     """A static integer. Raises WeftTypeError for anything else, a traced value included."""
     try:
         return operator.index(value)
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise
-        message = f"{operation}: {argument} is an integer"
+        message = f"{operation}: " * bool(operation) + f"{argument} is an integer"
         wanted = "an integer that is known while tracing"
         raise invalid_type(message, operation, argument, value, wanted) from None
 
 
-def integers_of(values: Any, operation: str, argument: str) -> tuple[int, ...]:
+def integers_of(values: Any, argument: str, operation: str = "") -> tuple[int, ...]:
     """Static integers. Raises WeftTypeError if `values` is not a sequence of integers."""
     try:
         return tuple(map(operator.index, values))
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise
-        message = f"{operation}: {argument} is a sequence of integers"
+        message = f"{operation}: " * bool(operation) + f"{argument} is a sequence of integers"
         wanted = "a sequence of integers that are known while tracing"
         raise invalid_type(message, operation, argument, values, wanted) from None
 
 
-def wrong_value(operation: str | None, got: str, wanted: str) -> WeftValueError:
-    """The error for a value that a function does not take; bodies pass None as its name."""
-    message = f"{operation} cannot take these values" if operation else "cannot take these values"
+def wrong_value(got: str, wanted: str) -> WeftValueError:
+    """The error for a value that a function does not take."""
     fix = Fix("values", f"pass {wanted}")
-    return WeftValueError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return WeftValueError("cannot take these values", got=got, wanted=wanted, fix=fix)
 
 
-def wrong_shape(operation: str | None, got: str, wanted: str) -> ShapeError:
-    """The error for shapes that do not fit; bodies pass None as the name of the function."""
-    message = f"{operation}: the shapes do not fit" if operation else "the shapes do not fit"
+def wrong_shape(got: str, wanted: str) -> ShapeError:
+    """The error for shapes that do not fit."""
     fix = Fix("shape", f"pass {wanted}")
-    return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return ShapeError("the shapes do not fit", got=got, wanted=wanted, fix=fix)

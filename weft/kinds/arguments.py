@@ -14,15 +14,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.core.types import type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError
-from weft.errors.argument_errors import (
-    NOT_GIVEN,
-    integer_of,
-    invalid_type,
-    not_taken,
-    refusal,
-    refuse_sharding,
-)
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
+from weft.errors.argument_errors import NOT_GIVEN, integer_of, not_taken, refuse_sharding
 from weft.kinds.checks import (
     axes_of,
     axis_of,
@@ -47,25 +40,25 @@ from weft.typing import ArrayLike
 
 
 def _operand(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     return user_value(value) if isinstance(value, np.generic) else value
 
 
 def _unrounded(value: Any, call: Arguments) -> Any:
     # A NumPy scalar keeps its digits until the dtype of the others is known (`promote_operands`).
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     return value
 
 
 def take_stored(value: Any, call: Arguments) -> Any:
     """An operand that goes into the first one: a number keeps the digits that this can hold."""
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     return number_for(value, call.type.dtype)
 
 
 def take_beside(value: Any, call: Arguments) -> Any:
     """An operand that is computed with beside the first one, in its real or complex dtype."""
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     return number_for(value, inexact(call.type.dtype))
 
 
@@ -79,7 +72,7 @@ def of_rank(
     """The kind of an operand of so many dimensions; accepted: its dtypes, None for any."""
 
     def take(value: Any, call: Arguments) -> Any:
-        check_dimensions(call.operation, call.name, value, least, most, accepted)
+        check_dimensions(call.name, value, least, most, accepted)
         rounded = isinstance(value, np.generic) and together is None
         return user_value(value) if rounded else value
 
@@ -97,9 +90,9 @@ def of_dtypes(accepts: Collection[Any], one: Any, means: str) -> Kind:
         value = _operand(value, call)
         of = type_of(value)
         if of.dtype not in accepts:
-            message = f"{call.operation}: {call.name} has a dtype that it does not take"
+            message = f"{call.name} has a dtype that it does not take"
             fix = to_dtype(call.name, of.dtype, one)
-            raise refusal(DTypeError, message, call.operation, f"{call.name} {of}", means, fix)
+            raise DTypeError(message, got=f"{call.name} {of}", wanted=means, fix=fix)
         return value
 
     values = {"wrong": (*operand_kind.wrong, True), "right": operand_kind.right.astype(one)}
@@ -108,17 +101,17 @@ def of_dtypes(accepts: Collection[Any], one: Any, means: str) -> Kind:
 
 def _one_or_several(value: Any, call: Arguments) -> tuple[Any, ...]:
     if isinstance(value, (tuple, list)):
-        check_arrays(call.operation, *value, argument=call.name)
+        check_arrays(*value, argument=call.name)
         return (*value,)
     if hasattr(value, "ndim"):
         if not value.ndim:
-            message = f"{call.operation}: {call.name} has no dimensions"
+            message = f"{call.name} has no dimensions"
             got, wanted = str(type_of(value)), "a sequence of arrays, or an array of them"
             fix = Fix("sequence", f"pass a tuple: {call.name}=({call.name},)", {})
-            raise refusal(ShapeError, message, call.operation, got, wanted, fix)
+            raise ShapeError(message, got=got, wanted=wanted, fix=fix)
         return (*value,)
-    message = f"{call.operation}: {call.name} is a sequence"
-    raise invalid_type(message, call.operation, call.name, value, "a tuple or list of arrays")
+    message, got = f"{call.name} is a sequence", f"{call.name}={value!r:.80}"
+    raise WeftTypeError(message, got=got, wanted="a tuple or list of arrays")
 
 
 def _each(value: Any, call: Arguments) -> tuple[Any, ...]:
@@ -138,12 +131,12 @@ def _common_inexact(operation: str, values: list[Any]) -> Sequence[Any]:
 
 
 def _axes(value: Any, call: Arguments) -> tuple[int, ...]:
-    return axes_of(value, call.type.ndim, call.operation)
+    return axes_of(value, call.type.ndim)
 
 
 def _named_axes(value: Any, call: Arguments) -> tuple[Any, ...]:
     if value is None or type(value) is int:
-        return axes_of(value, call.type.ndim, call.operation)
+        return axes_of(value, call.type.ndim)
     axes = (value,) if isinstance(value, str) else value
     if not isinstance(axes, (tuple, list)):
         return _axes(value, call)
@@ -152,11 +145,11 @@ def _named_axes(value: Any, call: Arguments) -> tuple[Any, ...]:
 
 
 def _axis(value: Any, call: Arguments) -> int:
-    return axis_of(value, call.type.ndim, call.operation)
+    return axis_of(value, call.type.ndim)
 
 
 def _integer(value: Any, call: Arguments) -> int:
-    return integer_of(value, call.operation, call.name)
+    return integer_of(value, call.name)
 
 
 NEVER: frozenset[Any] = frozenset()
@@ -166,7 +159,7 @@ def choice(*choices: Any, means: str = "") -> Kind:
     """The kind of an argument that is one of some choices."""
 
     def take(value: Any, call: Arguments) -> Any:
-        return check_choice(value, choices, call.operation, call.name)
+        return check_choice(value, choices, call.name)
 
     wrong = tuple(x for x in ("?", 0.5, None) if x not in choices)
     means = means or f"one of {', '.join(map(repr, choices))}"
@@ -174,26 +167,25 @@ def choice(*choices: Any, means: str = "") -> Kind:
 
 
 def _shape(value: Any, call: Arguments) -> tuple[int, ...]:
-    return shape_of(value, call.operation)
+    return shape_of(value)
 
 
 def _function(value: Any, call: Arguments) -> Any:
     if not callable(value):
-        message = f"{call.operation} takes a function as {call.name}"
-        raise invalid_type(message, call.operation, call.name, value, "a function")
+        message = f"takes a function as {call.name}"
+        raise WeftTypeError(message, got=f"{call.name}={value!r:.80}", wanted="a function")
     return value
 
 
 def _flag(value: Any, call: Arguments) -> bool:
-    check_flag(value, call.operation, call.name)
+    check_flag(value, call.name)
     return bool(value)
 
 
 def take_dtype(value: Any, call: Arguments) -> Any:
     out = dtypes.requested(value)
     if out not in dtypes.ANY:
-        message = f"{call.operation} does not compute in this dtype"
-        raise DTypeError(message, operation=call.operation, got=str(out))
+        raise DTypeError("does not compute in this dtype", got=str(out))
     return out
 
 
@@ -206,16 +198,16 @@ def _mask(value: Any, call: Arguments) -> Any:
     value = operand(call.operation, value, call.name)
     of = type_of(value)
     if of.dtype != dtypes.bool_:
-        message = f"{call.operation}: {call.name} is a mask"
+        message = f"{call.name} is a mask"
         mask = value.astype(bool) if hasattr(value, "astype") else bool(value)
         fix = Fix("mask", f"pass {call.name}=mask.astype(bool)", {"where": mask})
         got = f"{call.name} of type {of}"
-        raise refusal(DTypeError, message, call.operation, got, "booleans", fix)
+        raise DTypeError(message, got=got, wanted="booleans", fix=fix)
     return value
 
 
 def take_number(value: Any, call: Arguments) -> Any:
-    check_number(value, call.operation, call.name)
+    check_number(value, call.name)
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -232,7 +224,7 @@ def count_from(least: int, use: Any = NOT_GIVEN) -> Kind:
     `use`."""
 
     def take(value: Any, call: Arguments) -> int:
-        return count_of(value, call.operation, call.name, least, use)
+        return count_of(value, call.name, least, use)
 
     wrong = ("text", 0.5, least - 1, None)
     return Kind(take, f"an integer of {least} or more", wrong, max(least, 3), plain=NEVER)
@@ -242,7 +234,7 @@ def copied(why: str, fix: str) -> Kind:
     """The kind of `copy`, which is True: arrays do not share memory."""
 
     def take(value: Any, call: Arguments) -> bool:
-        check_flag(value, call.operation, call.name)
+        check_flag(value, call.name)
         if not value:
             raise not_taken(call.operation, call.name, value, why, fix, True)
         return True

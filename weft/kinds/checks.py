@@ -31,22 +31,21 @@ from weft.errors.argument_errors import (
     described,
     integer_of,
     integers_of,
-    invalid_type,
     invalid_value,
     negative_value,
     not_taken,
     refusal,
-    unknown_option,
 )
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import to_dtype
 from weft.ops.structural.shape import broadcast_in_dim, canonical_axes, canonical_axis, reshape
 
 
-def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
+def check_arrays(*values: Any, argument: str = "", operation: str = "") -> None:
     """Raises WeftTypeError naming the first argument that is neither an array nor a number.
 
-    argument: the name of the argument, or of the sequence that has the values.
+    argument: the name of the argument, or of the sequence that has the values; operation: that of a
+    function without a boundary.
     """
     for position, value in enumerate(values):
         if getattr(value, "type", None) is not None:
@@ -55,7 +54,8 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
             dtype = getattr(value, "dtype", _FLOAT)
             if dtype.kind in "OSUMm":
                 which, _ = _place_of(argument, position, len(values))
-                message = f"{operation}: a NumPy array of dtype {dtype} holds no numbers ({which})"
+                text = f"a NumPy array of dtype {dtype} holds no numbers ({which})"
+                message = f"{operation}: " * bool(operation) + text
                 wanted = "a numeric or boolean dtype"
                 raise refusal(WeftTypeError, message, operation, f"dtype {dtype}", wanted)
             check_unmasked(value, operation)
@@ -72,7 +72,8 @@ def check_arrays(operation: str, *values: Any, argument: str = "") -> None:
         if isinstance(value, (list, tuple)):
             changes = {"argument": argument or position}
             fix = Fix("array", f"convert it: weft.numpy.array({name})", changes)
-        message = f"{operation} takes arrays or numbers, not a {type(value).__name__} ({which})"
+        text = f"takes arrays or numbers, not a {type(value).__name__} ({which})"
+        message = f"{operation} " * bool(operation) + text
         got = f"{described(value)} as {which}"
         wanted = "an array, a NumPy array or a number"
         raise refusal(WeftTypeError, message, operation, got, wanted, fix)
@@ -91,13 +92,13 @@ def operand(operation: str, value: Any, argument: str = "") -> Any:
 
     Raises WeftTypeError naming the operation for anything else.
     """
-    check_arrays(operation, value, argument=argument)
+    check_arrays(value, argument=argument, operation=operation)
     return user_value(value) if isinstance(value, np.generic) else value
 
 
 def operands(operation: str, *values: Any) -> tuple[Any, ...]:
     """Applies `operand` to several arguments."""
-    check_arrays(operation, *values)
+    check_arrays(*values, operation=operation)
     return tuple([user_value(x) if isinstance(x, np.generic) else x for x in values])
 
 
@@ -118,14 +119,15 @@ def refuse_out(operation: str, out: Any) -> None:
         raise not_taken(operation, "out", out, why, fix)
 
 
-def axis_of(axis: Any, ndim: int, operation: str) -> int:
+def axis_of(axis: Any, ndim: int, operation: str = "") -> int:
     """One axis, between 0 and ndim - 1. Raises TypeError if it is not an integer."""
     try:
         axis = operator.index(axis)
     except TypeError:
         if isinstance(axis, Tracer):
             raise  # it says that the number is not known
-        message, got = f"{operation}: an axis is an integer", f"axis={axis!r:.80}"
+        message = f"{operation}: " * bool(operation) + "an axis is an integer"
+        got = f"axis={axis!r:.80}"
         raise refusal(WeftArgumentError, message, operation, got, "an integer") from None
     return canonical_axis(axis, ndim, operation)
 
@@ -141,7 +143,7 @@ def along(operation: str, a: Any, axis: Any) -> tuple[Any, int]:
 _axes: dict[tuple[Any, int], tuple[int, ...]] = {}
 
 
-def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
+def axes_of(axis: Any, ndim: int, operation: str = "") -> tuple[int, ...]:
     """The axes that `axis` names: an integer, a sequence or array of them, or None for all."""
     plain = axis is None or type(axis) is int
     if plain or (type(axis) is tuple and all(type(a) is int for a in axis)):
@@ -159,34 +161,36 @@ def axes_of(axis: Any, ndim: int, operation: str) -> tuple[int, ...]:
     return out
 
 
-def length_of(value: Any, operation: str, argument: str) -> int:
+def length_of(value: Any, argument: str, operation: str = "") -> int:
     """A static integer of 0 or more. Raises WeftValueError for a negative one."""
-    return count_of(value, operation, argument, 0)
+    return count_of(value, argument, 0, operation=operation)
 
 
-def count_of(value: Any, operation: str, argument: str, least: int, use: Any = NOT_GIVEN) -> int:
+def count_of(
+    value: Any, argument: str, least: int, use: Any = NOT_GIVEN, operation: str = ""
+) -> int:
     """A static integer from `least` on. Raises WeftTypeError and WeftValueError, which for a
     negative one advises to pass `use`."""
-    count = integer_of(value, operation, argument)
+    count = integer_of(value, argument, operation)
     if count < least:
         if count < 0:
             raise negative_value(operation, argument, count, use=use)
-        message, wanted = f"{operation} takes {argument} from {least} on", f"{least} or more"
+        message, wanted = f"{argument} is {least} or more", f"{least} or more"
         use = least if use is NOT_GIVEN else use
         raise invalid_value(message, operation, argument, count, wanted, use)
     return count
 
 
-def check_numbers(operation: str, argument: str, x: Any, accepted: Any = dtypes.ANY) -> None:
+def check_numbers(argument: str, x: Any, accepted: Any = dtypes.ANY) -> None:
     """Raises WeftTypeError unless x is an array, and DTypeError for other dtypes."""
-    check_arrays(operation, x, argument=argument)
+    check_arrays(x, argument=argument)
     aval = type_of(x)
     if aval.dtype not in accepted:
         real = dtypes.complex64 not in accepted
-        message = f"{operation} does not take {dtypes.short_name(aval.dtype)}"
+        message = f"does not take {dtypes.short_name(aval.dtype)}"
         got, wanted = f"{argument}: {aval}", "real numbers" if real else "numbers"
         fix = to_dtype(argument, aval.dtype, dtypes.float32)
-        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
 
 
 def _of_dimensions(argument: str, shape: Sequence[int], least: int, most: int | None) -> Fix:
@@ -200,38 +204,33 @@ def _of_dimensions(argument: str, shape: Sequence[int], least: int, most: int | 
 
 
 def check_dimensions(
-    operation: str,
-    argument: str,
-    x: Any,
-    least: int,
-    most: int | None = None,
-    accepted: Any = dtypes.ANY,
+    argument: str, x: Any, least: int, most: int | None = None, accepted: Any = dtypes.ANY
 ) -> None:
     """Raises WeftTypeError unless x is an array, ShapeError for another number of dimensions, and
     DTypeError for other dtypes, of which None accepts all."""
-    check_arrays(operation, x, argument=argument)
+    check_arrays(x, argument=argument)
     aval = type_of(x)
     if aval.ndim < least or (most is not None and aval.ndim > most):
         some = f"{least} or more" if most is None else f"{least} to {most}"
-        message, got = f"{operation}: {argument} has {aval.ndim} dimensions", f"{argument}: {aval}"
+        message, got = f"{argument} has {aval.ndim} dimensions", f"{argument}: {aval}"
         wanted = f"{least if most == least else some} dimensions"
         fix = _of_dimensions(argument, aval.shape, least, most)
-        raise ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     if accepted is not None:
-        check_numbers(operation, argument, x, accepted)
+        check_numbers(argument, x, accepted)
 
 
-def check_number(value: Any, operation: str, argument: str) -> None:
+def check_number(value: Any, argument: str) -> None:
     """Raises WeftTypeError if a value is neither a number nor an array without dimensions."""
     if isinstance(value, (bool, int, float, complex, np.generic)):
         return
     known = getattr(value, "type", None) is not None or isinstance(value, np.ndarray)
     if not known or type_of(value).shape:
-        message = f"{operation}: {argument} is a number"
-        raise invalid_type(message, operation, argument, value, "a number")
+        got = f"{argument}={value!r:.80}"
+        raise WeftTypeError(f"{argument} is a number", got=got, wanted="a number")
 
 
-def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: str) -> Any:
+def check_choice(value: Any, choices: Sequence[Any], argument: str) -> Any:
     """Returns the choice that a value is. Raises WeftValueError if it is none."""
     several = getattr(value, "shape", ()) != ()  # an array is compared element by element
     for choice in () if several else choices:
@@ -241,18 +240,18 @@ def check_choice(value: Any, choices: Sequence[Any], operation: str, argument: s
     near = close_name(value, words) if isinstance(value, str) else None
     # No name but a near one is what was meant: which of them is the user's to say.
     meant = " or ".join(map(repr, choices if near is None else [near]))
-    fix = Fix("option", f"pass {argument}={meant}")
-    raise unknown_option(operation, argument, value, ", ".join(map(repr, choices)), fix=fix)
+    fix, wanted = Fix("option", f"pass {argument}={meant}"), ", ".join(map(repr, choices))
+    message, got = f"there is no {argument} {value!r:.80}", f"{argument}={value!r:.80}"
+    raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
-def check_fill(fill_value: Any, size: Any, operation: str) -> None:
+def check_fill(fill_value: Any, size: Any) -> None:
     """Raises WeftValueError for a `fill_value` without a `size`."""
     if fill_value is not None and size is None:
         what = "fill_value is what is missing from size= elements, and there is no size"
         got = f"fill_value={fill_value!r:.80} and no size"
         fix = Fix("size", "pass size=, how many elements to return, or no fill_value", {})
-        message = f"{operation}: {what}"
-        raise refusal(WeftValueError, message, operation, got, "both or neither", fix)
+        raise WeftValueError(what, got=got, wanted="both or neither", fix=fix)
 
 
 def check_fill_is_read(fill_value: Any, mode: Any, operation: str) -> None:
@@ -273,24 +272,24 @@ def one_or_several(value: Any) -> Sequence[Any]:
     return tuple(value) if getattr(value, "ndim", 0) == 1 else (value,)
 
 
-def sequence_of(value: Any, operation: str, argument: str) -> Sequence[Any]:
+def sequence_of(value: Any, argument: str) -> Sequence[Any]:
     """A sequence, or the elements of an array of one dimension. Raises WeftTypeError for others."""
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         return value
     if getattr(value, "ndim", 0) == 1:
         return tuple(value)
-    message = f"{operation}: {argument} is a sequence"
-    raise invalid_type(message, operation, argument, value, "a sequence, such as a tuple")
+    got, wanted = f"{argument}={value!r:.80}", "a sequence, such as a tuple"
+    raise WeftTypeError(f"{argument} is a sequence", got=got, wanted=wanted)
 
 
-def shape_of(shape: Any, operation: str) -> tuple[int, ...]:
+def shape_of(shape: Any, operation: str = "") -> tuple[int, ...]:
     """A shape from an integer or a sequence of integers, a library's class of shapes included."""
     if isinstance(shape, (tuple, list)):
-        return tuple(integer_of(size, operation, "each length of shape") for size in shape)
+        return tuple(integer_of(size, "each length of shape", operation) for size in shape)
     sequence = hasattr(shape, "__iter__")
     if getattr(shape, "ndim", 1 if sequence else 0) == 1 and not isinstance(shape, str):
-        return integers_of(shape, operation, "each length of shape")
-    return (integer_of(shape, operation, "shape"),)
+        return integers_of(shape, "each length of shape", operation)
+    return (integer_of(shape, "shape", operation),)
 
 
 def convert(x: Any, dtype: Any) -> Any:
@@ -359,10 +358,10 @@ def common_dtype(*arrays: Any) -> Any:
 
 
 def broadcast_shape(
-    operation: str | None, *shapes: Sequence[int], what: str = "shapes"
+    *shapes: Sequence[int], what: str = "shapes", operation: str = ""
 ) -> tuple[int, ...]:
-    """The shape to which all the shapes broadcast. Raises ShapeError if there is none; bodies of
-    array functions pass None as its name."""
+    """The shape to which all the shapes broadcast. Raises ShapeError if there is none, with the
+    name of an operation that has no boundary."""
     out = common_shape(*shapes)
     if out is None:
         raise no_common_shape(operation, shapes, ", ".join(str(tuple(s)) for s in shapes), what)
@@ -395,7 +394,7 @@ _ORDINALS = ("first", "second", "third", "fourth")
 
 
 def no_common_shape(
-    operation: str | None, shapes: Sequence[Sequence[int]], got: str, what: str = "shapes"
+    operation: str, shapes: Sequence[Sequence[int]], got: str, what: str = "shapes"
 ) -> ShapeError:
     """The error for operands whose shapes do not broadcast together.
 
@@ -422,9 +421,9 @@ def no_common_shape(
     return ShapeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
 
 
-def broadcasted(x: Any, shape: tuple[int, ...], operation: str | None = None) -> Any:
-    """The value repeated to a shape. Raises ShapeError if it does not broadcast to it; bodies of
-    array functions pass no name."""
+def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "") -> Any:
+    """The value repeated to a shape. Raises ShapeError if it does not broadcast to it, with the
+    name of an operation that has no boundary."""
     old = type_of(x).shape
     if old == shape:
         return x
@@ -441,7 +440,7 @@ def combined(operation: str, function: Any, *values: Any) -> Any:
     primitives broadcast values without dimensions."""
     values = tuple(promoted(operation, *values))
     shapes = [type_of(x).shape for x in values]
-    shape = broadcast_shape(operation, *shapes)
+    shape = broadcast_shape(*shapes, operation=operation)
     return function(
         *[x if not of else broadcasted(x, shape) for x, of in zip(values, shapes, strict=True)]
     )

@@ -41,7 +41,7 @@ def as_operand(operation: str, value: Any, argument: str = "") -> Any:
     Raises WeftTypeError naming the operation where it is no array and no number."""
     if getattr(value, "type", None) is not None:
         return value
-    check_arrays(operation, value, argument=argument)
+    check_arrays(value, argument=argument, operation=operation)
     if isinstance(value, np.generic):
         dtype = dtypes.canonical(value.dtype)
         if dtype != value.dtype:

@@ -62,15 +62,15 @@ def _take_real(value: Any, call: Arguments) -> Any:
     value = float(value) if type(value) is int else operand_kind.take(value, call)
     of = type_of(value)
     if inexact(of.dtype) not in FLOATING or dtypes.is_extended(of.dtype):
-        message = f"{call.operation} takes real numbers"
+        message = "takes real numbers"
         wanted = "an integer or floating-point dtype"
         fix = Fix("real", "apply it to the real and the imaginary part on their own", {})
-        raise refusal(DTypeError, message, call.operation, str(of), wanted, fix)
+        raise DTypeError(message, got=str(of), wanted=wanted, fix=fix)
     return value
 
 
 def _take_parameter(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     if isinstance(value, (np.ndarray, np.generic)):
         return number_for(value, inexact(call.type.dtype))
     return float(value) if type(value) in (bool, int) else value
@@ -313,7 +313,7 @@ def squareplus(x: Real, b: Parameter = 4) -> Array:
     Array([1., 2.], dtype=float32)
     """
     x, b = promoted("squareplus", x, constant(b, x) if type(b) is float else b)
-    shape = broadcast_shape(None, type_of(x).shape, type_of(b).shape)
+    shape = broadcast_shape(type_of(x).shape, type_of(b).shape)
     b = broadcasted(b, shape) if type_of(b).shape else b
     return squareplus_p.bind(broadcasted(x, shape), b)
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError
-from weft.errors.argument_errors import integer_of, invalid_type, invalid_value, refusal
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import integer_of
 from weft.kinds.arguments import Flag, Mask, choice, of_dtypes, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_number, convert
@@ -59,31 +59,31 @@ def _take_vectors(value: Any, call: Arguments) -> Any:
         problem = f"{call.name} has {of.ndim} dimensions"
         raise _wrong(problem, f"{call.name} {of}", "4 of each, or 3 of each")
     if of.dtype not in dtypes.FLOATING or of.dtype != first.dtype:
-        message = f"{call.operation} takes query, key and value of one floating-point dtype"
+        message = "takes query, key and value of one floating-point dtype"
         wanted = "float16, bfloat16, float32 or float64, the same for all"
         one = first.dtype if first.dtype in dtypes.FLOATING else dtypes.default_float()
         fix = to_dtype(call.name, of.dtype, one)
         got = f"{call.name} {of}" + f" beside {first}" * (first is not of)
-        raise refusal(DTypeError, message, call.operation, got, wanted, fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     return value
 
 
 def _take_scale(value: Any, call: Arguments) -> float:
-    check_number(value, call.operation, call.name)
+    check_number(value, call.name)
     if type_of(value).dtype in dtypes.COMPLEX:
-        message = f"{call.operation}: {call.name} is a real number"
-        raise invalid_type(message, call.operation, call.name, value, "a real number")
+        message = f"{call.name} is a real number"
+        raise WeftTypeError(message, got=f"{call.name}={value!r:.80}", wanted="a real number")
     return float(value)
 
 
 def _take_window(value: Any, call: Arguments) -> tuple[int, int]:
     pair = value if isinstance(value, (tuple, list)) else (value, value)
-    numbers = [integer_of(n, call.operation, call.name) for n in pair]
+    numbers = [integer_of(n, call.name) for n in pair]
     if len(numbers) != 2 or min(numbers) < 0:
-        message = f"{call.operation}: {call.name} is how far to the left and to the right"
+        message = f"{call.name} is how far to the left and to the right"
         wanted = "an integer of 0 or more, or two"
         fix = Fix("window", f"pass the two numbers, such as {call.name}=(2, 0)", {})
-        raise invalid_value(message, call.operation, call.name, value, wanted, fix=fix)
+        raise WeftValueError(message, got=f"{call.name}={value!r:.80}", wanted=wanted, fix=fix)
     return numbers[0], numbers[1]
 
 

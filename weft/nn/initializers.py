@@ -63,16 +63,16 @@ def _initializer(
     """
     default = dtype
     for argument, value in numbers.items():
-        check_number(value, name, argument)
+        check_number(value, argument)
     if dtype is not None:
-        check_dtype(name, dtype, accepts, dtypes.default_float, "parameters")
+        check_dtype(dtype, accepts, dtypes.default_float, "parameters")
 
     @api_boundary(name)
     def init(key: Any, shape: Any, dtype: Any = None, out_sharding: Any = None) -> Array:
         refuse_sharding(name, out_sharding)
         chosen = default if dtype is None else dtype
-        out_dtype = check_dtype(name, chosen, accepts, dtypes.default_float, "parameters")
-        return draw(key, check_shape(name, shape), out_dtype)
+        out_dtype = check_dtype(chosen, accepts, dtypes.default_float, "parameters")
+        return draw(key, check_shape(shape), out_dtype)
 
     init.__name__ = name
     return init
@@ -89,7 +89,7 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
     Array([0., 0.], dtype=float32)
     """
     refuse_sharding("zeros", out_sharding)
-    return filled_with_zeros(check_shape("zeros", shape), dtype)
+    return filled_with_zeros(check_shape(shape), dtype)
 
 
 @api_boundary
@@ -103,7 +103,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
     Array([1, 1], dtype=int32)
     """
     refuse_sharding("ones", out_sharding)
-    return filled_with_ones(check_shape("ones", shape), dtype)
+    return filled_with_ones(check_shape(shape), dtype)
 
 
 @api_boundary
@@ -115,7 +115,7 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     >>> weft.nn.initializers.constant(0.5)(None, (2,))
     Array([0.5, 0.5], dtype=float32)
     """
-    check_arrays("constant", value, argument="value")
+    check_arrays(value, argument="value")
     return _initializer(
         "constant", lambda key, shape, of: full(shape, value, of), dtype, dtypes.ANY | dtypes.NARROW
     )
@@ -223,7 +223,7 @@ def _by_variance(
     """`variance_scaling` with the name that errors say."""
     _check_choice("mode", mode, _MODES)
     _check_choice("distribution", distribution, _DRAWS)
-    check_number(scale, "variance_scaling", "scale")
+    check_number(scale, "scale")
     if not scale >= 0:
         message = f"variance_scaling: a variance is not negative, and scale is {scale}"
         wanted = "a number of 0 or more"
@@ -389,7 +389,7 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     Array([[0., 0.],
            [0., 0.]], dtype=float32)
     """
-    check_number(scale, "delta_orthogonal", "scale")
+    check_number(scale, "scale")
     inner = orthogonal(scale, column_axis)
 
     def draw(key: Any, shape: tuple[int, ...], of: Any) -> Any:

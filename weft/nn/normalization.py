@@ -67,9 +67,9 @@ def _take_summed(value: Any, call: Arguments) -> tuple[Any, ...]:
     # The weights may have more dimensions, which count then.
     ndim = max(call.type.ndim, 0 if call["b"] is None else type_of(call["b"]).ndim)
     if not has_names(value):
-        return axes_of(value, ndim, call.operation)
+        return axes_of(value, ndim)
     positions, names = split_axes(value)
-    return (*axes_of(positions, ndim, call.operation), *names)
+    return (*axes_of(positions, ndim), *names)
 
 
 def _take_numbers(value: Any, call: Arguments) -> Any:
@@ -232,7 +232,7 @@ def logsumexp(
         return _logsumexp_of_parts(*parts, names, signed=return_sign)
     dtype = a.dtype
     if b is not None:
-        shape = broadcast_shape(None, a.shape, b.shape)
+        shape = broadcast_shape(a.shape, b.shape)
         a, b = broadcasted(a, shape), broadcasted(b, shape)
     mask = _broadcast_mask(where, a)
     x, shape = _widen(a), a.shape
@@ -354,7 +354,7 @@ def _take_new_axis(value: Any, call: Arguments) -> int:
             {"axis": value},
         )
         raise invalid_type(message, call.operation, "axis", value, "an integer", fix=fix)
-    return axis_of(value, call.type.ndim + 1, call.operation)
+    return axis_of(value, call.type.ndim + 1)
 
 
 NewAxis = Annotated[

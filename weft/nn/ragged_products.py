@@ -25,8 +25,8 @@ from weft.core.jaxpr import Equation
 from weft.core.primitive import Primitive, Work
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import ShapeError
-from weft.errors.argument_errors import integers_of, invalid_type
+from weft.errors import ShapeError, WeftTypeError
+from weft.errors.argument_errors import integers_of
 from weft.interpreters.staging import rebuild
 from weft.kinds.arguments import NEVER, NoSharding, Operand, Precision, of_dtypes, refused
 from weft.kinds.array_function import array_function
@@ -74,10 +74,10 @@ def _take_numbers(value: Any, call: Arguments) -> RaggedDotDimensionNumbers:
         numbers = value.dot_dimension_numbers
         parts = (value.lhs_ragged_dimensions, value.rhs_group_dimensions)
     except AttributeError:
-        message = f"{call.operation}: {call.name} says what is what"
+        message = f"{call.name} says what is what"
         wanted = "RaggedDotDimensionNumbers"
-        raise invalid_type(message, call.operation, call.name, value, wanted) from None
-    ragged, groups = (integers_of(dims, call.operation, call.name) for dims in parts)
+        raise WeftTypeError(message, got=f"{call.name}={value!r:.80}", wanted=wanted) from None
+    ragged, groups = (integers_of(dims, call.name) for dims in parts)
     if len(ragged) != 1:
         got = f"lhs_ragged_dimensions={ragged}"
         raise ShapeError("there is one ragged dimension of lhs", got=got, wanted="one dimension")

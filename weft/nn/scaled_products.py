@@ -29,14 +29,14 @@ from weft.typing import ArrayLike
 
 def take_pairs(value: Any, call: Arguments) -> tuple[Any, ...]:
     """The dimension numbers of `dot_general` as tuples of integers."""
-    where = call.operation, call.name
-    pairs = [sequence_of(pair, *where) for pair in sequence_of(value, *where)]
-    return tuple([tuple([integers_of(dims, *where) for dims in pair]) for pair in pairs])
+    name = call.name
+    pairs = [sequence_of(pair, name) for pair in sequence_of(value, name)]
+    return tuple([tuple([integers_of(dims, name) for dims in pair]) for pair in pairs])
 
 
 def _take_factor(value: Any, call: Arguments) -> Any:
     # It is converted to the dtype of the product, not to the default width first.
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     return number_for(value, call["preferred_element_type"] or dtypes.bfloat16)
 
 

@@ -166,7 +166,7 @@ def update_by_plan(
 ) -> Any:  # fmt: skip
     """An update computed in `dtype`, as one executable; the result has the dtype of `x`."""
     aval = type_of(x)
-    value = broadcasted(_converted(value, dtype), plan.shape, f".at[...].{operation}")
+    value = broadcasted(_converted(value, dtype), plan.shape)
     x = _converted(x, dtype)
     fixed = not plan.indexed and 0 not in plan.index_shape
     if operation == "set" and fixed:
@@ -207,7 +207,7 @@ def update_window(
     begin: list[Any] = [np.int32(0)] * len(sizes)
     for dim, start in zip(dims, starts, strict=True):
         begin[dim] = start
-    value = broadcasted(_converted(value, dtype), shape, f".at[...].{operation}")
+    value = broadcasted(_converted(value, dtype), shape)
     value = reshape(value, sizes)
     return _converted(_combined(_converted(x, dtype), value, begin, operation), aval.dtype)
 
@@ -282,7 +282,7 @@ def _value(value: Any, operation: str) -> Any:
     """
     if isinstance(value, (list, tuple)) and config.lenient():
         return array_from(value)
-    check_arrays(f".at[...].{operation}", value)
+    check_arrays(value, operation=f".at[...].{operation}")
     return value
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.errors import DTypeError, Fix, WeftValueError
-from weft.errors.argument_errors import invalid_value
 from weft.kinds.arguments import Axis, Integer, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind
@@ -25,10 +24,10 @@ __all__ = ["packbits", "unpackbits"]
 
 def _bit_order(value: Any, call: Arguments) -> Any:
     if value not in ("big", "little"):
-        message = f"{call.operation}: bitorder is 'big' or 'little'"
+        message = "bitorder is 'big' or 'little'"
         fix = Fix("argument", "use bitorder='big' or bitorder='little'", {})
         wanted = "'big' (the first bit counts 128) or 'little' (it counts 1)"
-        raise invalid_value(message, call.operation, call.name, value, wanted, fix=fix)
+        raise WeftValueError(message, got=f"{call.name}={value!r:.80}", wanted=wanted, fix=fix)
     return value
 
 

@@ -84,7 +84,7 @@ def known(value: Any, fix: str) -> np.ndarray[Any, Any]:
 
 def chosen(condition: Any, x: Any, y: Any) -> Any:
     """Selects x where the condition holds and y elsewhere, in their common shape."""
-    shape = broadcast_shape("where", condition.shape, x.shape, y.shape)
+    shape = broadcast_shape(condition.shape, x.shape, y.shape, operation="where")
     condition = boolean(condition)
     if condition.ndim:
         condition = broadcasted(condition, shape)
@@ -139,8 +139,8 @@ def where(
 
 def _fills(value: Any, call: Arguments) -> Any:
     for fill in value if isinstance(value, tuple) else (value,):
-        check_number(fill, call.operation, call.name)
-    check_fill(value, call["size"], call.operation)
+        check_number(fill, call.name)
+    check_fill(value, call["size"])
     return value
 
 
@@ -254,12 +254,12 @@ def argwhere(a: Operand, *, size: Length | None = None, fill_value: FillValues =
 
 def _fill(value: Any, call: Arguments) -> Any:
     value = take_number(value, call)
-    check_fill(value, call["size"], call.operation)
+    check_fill(value, call["size"])
     return value
 
 
 def _axis_of_a(value: Any, call: Arguments) -> int:
-    return axis_of(value, type_of(call["a"]).ndim, call.operation)
+    return axis_of(value, type_of(call["a"]).ndim)
 
 
 _condition_kind = Kind(take_listed, "booleans", ("text",), [True, False, True], plain=NEVER)
@@ -374,7 +374,7 @@ def choose(a: Operand, choices: PromotedOperands, out: Out = None, mode: Mode = 
 
 @array_function
 def _choose(a: Operand, choices: Operands, mode: Mode) -> Any:
-    shape = broadcast_shape("choose", a.shape, *[x.shape for x in choices])
+    shape = broadcast_shape(a.shape, *[x.shape for x in choices])
     index = convert(broadcasted(a, shape), INT32)
     last = np.int32(len(choices) - 1)
     if mode == "wrap":

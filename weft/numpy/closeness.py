@@ -31,7 +31,7 @@ def _of_one_shape(operation: str, values: list[Any]) -> list[Any]:
     values = promoted(operation, *values)
     shapes = [x.shape for x in values]
     check_ranks(operation, shapes)
-    shape = broadcast_shape(operation, *shapes)
+    shape = broadcast_shape(*shapes)
     return [broadcasted(x, shape) for x in values]
 
 

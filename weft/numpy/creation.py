@@ -93,7 +93,7 @@ def array(
         message = "array: arrays are in row-major order"
         fix = Fix("order", "leave order out: it says nothing of the values", {"order": None})
         raise invalid_value(message, "array", "order", order, "'K', 'A' or 'C'", fix=fix)
-    check_flag(copy, "array", "copy", none=True)
+    check_flag(copy, "copy", none=True, operation="array")
     wanted = None if dtype is None else dtypes.requested(dtype)
     try:
         out = _make(object, wanted)
@@ -382,7 +382,7 @@ def copy(a: Any, order: str | None = None) -> Array:
     >>> copy(array([1, 2]))
     Array([1, 2], dtype=int32)
     """
-    check_arrays("copy", a)
+    check_arrays(a, operation="copy")
     return array(a, copy=True, order=order)
 
 
@@ -395,8 +395,8 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     >>> astype(array([1.7, -1.7]), "int32")
     Array([ 1, -1], dtype=int32)
     """
-    check_arrays("astype", x)
-    check_flag(copy, "astype", "copy")
+    check_arrays(x, operation="astype")
+    check_flag(copy, "copy", operation="astype")
     wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     found = _make(x, wanted)
     if copy and found is x:
@@ -415,7 +415,7 @@ def from_dlpack(x: ArrayLike, /, *, device: Any = None, copy: bool | None = None
     >>> from_dlpack(np.arange(3, dtype=np.int32))
     Array([0, 1, 2], dtype=int32)
     """
-    check_flag(copy, "from_dlpack", "copy", none=True)
+    check_flag(copy, "copy", none=True, operation="from_dlpack")
     if type(x) is not Array:
         _check_exporter(x, copy)
         types: list[ArrayType] = []
@@ -572,7 +572,7 @@ def _filled(
     if wanted is None:
         value = as_operand(operation, value)
     else:  # the given number is rounded to it once
-        check_arrays(operation, value)
+        check_arrays(value, operation=operation)
     keys = wanted is not None and dtypes.is_extended(wanted)
     if keys and not dtypes.is_extended(type_of(value).dtype):
         message = f"{operation}: random keys are no numbers"

@@ -406,7 +406,7 @@ def ravel_multi_index(
 @array_function
 def _ravel_index(multi_index: Operands, dims: Shape, mode: Mode, order: Order, dtype: DType) -> Any:
     default = dtypes.default_int()
-    shape = broadcast_shape("ravel_multi_index", *[x.shape for x in multi_index])
+    shape = broadcast_shape(*[x.shape for x in multi_index], operation="ravel_multi_index")
     out = broadcasted(default.type(0), shape)
     pairs = list(zip(multi_index, dims, strict=True))
     for index, size in reversed(pairs) if order == "F" else pairs:

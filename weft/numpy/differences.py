@@ -13,7 +13,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import not_taken, refusal
+from weft.errors.argument_errors import not_taken
 from weft.kinds.arguments import (
     Axes,
     Length,
@@ -50,10 +50,10 @@ __all__ = ["convolve", "correlate", "diff", "ediff1d", "gradient", "trapezoid", 
 
 
 def _with_dimensions(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     if not type_of(value).ndim:
-        message = f"{call.operation} takes an array with dimensions"
-        raise refusal(ShapeError, message, call.operation, str(type_of(value)), "(n,)")
+        message = "takes an array with dimensions"
+        raise ShapeError(message, got=str(type_of(value)), wanted="(n,)")
     return value
 
 
@@ -62,8 +62,8 @@ def _real(value: Any, call: Arguments) -> Any:
     if type_of(value).dtype in dtypes.COMPLEX:
         first = not call.position
         part = "take the angle first: weft.numpy.angle(p)" if first else f"pass {call.name}.real"
-        message, got = f"{call.operation} takes real numbers", f"{call.name}: {type_of(value)}"
-        raise refusal(DTypeError, message, call.operation, got, "a real dtype", Fix("part", part))
+        message, got = "takes real numbers", f"{call.name}: {type_of(value)}"
+        raise DTypeError(message, got=got, wanted="a real dtype", fix=Fix("part", part))
     return value
 
 
@@ -81,14 +81,14 @@ def _steps(values: tuple[Any, ...], call: Arguments) -> tuple[Any, ...]:
 
 def _line(value: Any, call: Arguments) -> Any:
     value = promoted_kind.take(value, call)
-    of, name = type_of(value), call.operation
+    of = type_of(value)
     got = f"{call.name}: {of}"
     if of.ndim != 1 or not of.size:
-        message = f"{name} takes two arrays of one dimension that are not empty"
-        raise refusal(ShapeError, message, name, got)
+        message = "takes two arrays of one dimension that are not empty"
+        raise ShapeError(message, got=got)
     if of.dtype == dtypes.bool_:
         fix = Fix("convert", "convert the booleans: x.astype(int)", {"dtype": "int32"})
-        raise refusal(DTypeError, f"{name} takes numbers", name, got, fix=fix)
+        raise DTypeError("takes numbers", got=got, fix=fix)
     return value
 
 

@@ -99,12 +99,12 @@ def _order(value: Any, call: Arguments) -> Any:
         # The list that `einsum_path` returns begins with its name.
         return tuple([tuple(step) for step in value if not isinstance(step, str)])
     if not callable(value):
-        check_choice(value, _METHODS, call.operation, call.name)
+        check_choice(value, _METHODS, call.name)
     return value
 
 
 def _shapes(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, *value, argument=call.name)
+    check_arrays(*value, argument=call.name)
     return tuple([type_of(x).shape for x in value])
 
 

@@ -17,14 +17,8 @@ from weft import dtypes
 from weft.arrays.array import Array, put
 from weft.base.facades import public_names
 from weft.core.types import ArrayType, type_of, user_value
-from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import (
-    integer_of,
-    invalid_type,
-    invalid_value,
-    refusal,
-    unknown_option,
-)
+from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
+from weft.errors.argument_errors import integer_of, unknown_option
 from weft.kinds.arguments import NEVER, Axes, Flag, OneAxis, Operand
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import axes_of, check_arrays, computing_dtype, inexact
@@ -58,20 +52,20 @@ def _numbers(real: bool) -> Kind:
 
     def take(value: Any, call: Arguments) -> Any:
         operation, argument = call.operation, call.name
-        check_arrays(operation, value)
+        check_arrays(value)
         of = type_of(value)
         got = f"{argument}: {of}"
         if of.dtype not in dtypes.ANY:
-            message = f"{operation} does not take {dtypes.short_name(of.dtype)}"
+            message = f"does not take {dtypes.short_name(of.dtype)}"
             fix = to_dtype(argument, of.dtype, dtypes.float32)
-            raise refusal(DTypeError, message, operation, got, "numbers or booleans", fix)
+            raise DTypeError(message, got=got, wanted="numbers or booleans", fix=fix)
         if real and of.dtype in dtypes.COMPLEX:
             other = operation.replace("ihfft", "ifft").replace("rfft", "fft")
             text = f"use weft.numpy.{other}, or pass {argument}.real"
             fix = Fix("real", text, {"function": other})
-            message = f"{operation} takes real numbers"
+            message = "takes real numbers"
             wanted = f"real numbers; {other} takes complex ones"
-            raise refusal(DTypeError, message, operation, got, wanted, fix)
+            raise DTypeError(message, got=got, wanted=wanted, fix=fix)
         return user_value(value)
 
     row = np.ones(4, np.float32)
@@ -82,11 +76,11 @@ def _numbers(real: bool) -> Kind:
 
 def _points(value: Any, call: Arguments) -> int:
     name = call.name
-    count = integer_of(value, call.operation, name)
+    count = integer_of(value, name)
     if count < 1:
-        message = f"{call.operation}: {count} elements have no transform"
+        message, got = f"{count} elements have no transform", f"{name}={count}"
         fix = Fix("length", f"pass a length of 1 or more as {name}", {"argument": name})
-        raise invalid_value(message, call.operation, name, count, "1 element or more", fix=fix)
+        raise WeftValueError(message, got=got, wanted="1 element or more", fix=fix)
     return count
 
 
@@ -104,12 +98,12 @@ def _axes(several: int | None) -> Kind:
 
     def take(value: Any, call: Arguments) -> tuple[int, ...]:
         if not isinstance(value, Sequence) and getattr(value, "ndim", 0) != 1:
-            message = f"{call.operation}: axes is a sequence of integers"
+            message = "axes is a sequence of integers"
             wanted = "a sequence of integers, or None for all axes"
             use = (value,) if isinstance(value, int) and several is None else None
             fix = Fix("axes", f"pass axes={use}", {"axes": use})
-            raise invalid_type(message, call.operation, "axes", value, wanted, fix=fix)
-        return axes_of((*value,), call.type.ndim, call.operation)
+            raise WeftTypeError(message, got=f"axes={value!r:.80}", wanted=wanted, fix=fix)
+        return axes_of((*value,), call.type.ndim)
 
     return Kind(take, "a sequence of axes, or None for all", (1, (0, 0), (0, 99)))
 
@@ -118,22 +112,22 @@ def _sizes(several: int | None) -> Kind:
     """The kind of a length for each axis."""
 
     def take(value: Any, call: Arguments) -> tuple[int, ...]:
-        operation, shape, axes = call.operation, call.type.shape, call["axes"]
+        shape, axes = call.type.shape, call["axes"]
         if not isinstance(value, Sequence) and getattr(value, "ndim", 0) != 1:
             count = (several or len(shape)) if axes is None else len(axes)
             use = (value,) * count if isinstance(value, int) else None
-            message = f"{operation}: s has a length for each axis"
+            message = "s has a length for each axis"
             wanted = "a sequence of integers, or None"
             fix = Fix("s", f"pass s={use}", {"s": use})
-            raise invalid_type(message, operation, "s", value, wanted, fix=fix)
+            raise WeftTypeError(message, got=f"s={value!r:.80}", wanted=wanted, fix=fix)
         if axes is None:
-            axes = axes_of((*range(-len(value), 0),), len(shape), operation)
+            axes = axes_of((*range(-len(value), 0),), len(shape))
         if len(value) != len(axes):
-            message = f"{operation}: s and axes have different lengths"
+            message = "s and axes have different lengths"
             got, use = f"s={(*value,)}, axes={axes}", tuple(shape[axis] for axis in axes)
             fix = Fix("s", f"pass all lengths: s={use} is as a is", {"s": use})
-            raise refusal(ShapeError, message, operation, got, "a length for each axis", fix)
-        sizes = [integer_of(n, operation, "each length of s") for n in value]
+            raise ShapeError(message, got=got, wanted="a length for each axis", fix=fix)
+        sizes = [integer_of(n, "each length of s") for n in value]
         sizes = [shape[axis] if n == -1 else n for axis, n in zip(axes, sizes, strict=True)]
         return tuple([_points(n, call) for n in sizes])
 
@@ -143,10 +137,10 @@ def _sizes(several: int | None) -> Kind:
 def _frequency_dtype(value: Any, call: Arguments) -> Any:
     dtype = dtypes.requested(value)
     if dtype not in dtypes.INEXACT:
-        message = f"{call.operation}: frequencies have fractions"
+        message = "frequencies have fractions"
         fix = Fix("dtype", "pass dtype='float32'", {"dtype": "float32"})
         got, wanted = f"dtype={value!r}", "a floating-point dtype"
-        raise refusal(DTypeError, message, call.operation, got, wanted, fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     return dtype
 
 
@@ -158,14 +152,14 @@ def _distance(value: Any, call: Arguments) -> Any:
     number = _is_number(value)
     if number and value != 0:
         return value
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     of = type_of(value)
     if of.shape or of.dtype in dtypes.COMPLEX or (number and value == 0):
-        message = f"{call.operation}: d is a real number that is not 0"
+        message = "d is a real number that is not 0"
         got = f"d={value!r}" if number else f"d: {of}"
         wanted = "a real number, or an array of one without dimensions, that is not 0"
         fix = Fix("d", "pass d=1.0", {"d": 1.0})
-        raise refusal(WeftValueError, message, call.operation, got, wanted, fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     return value
 
 

@@ -271,7 +271,7 @@ class IndexPlan:
         self.unit = not read.reverse and all(step == 1 for step in read.strides)
         self.whole = self.unit and self.limits == shape and not any(read.starts)
         try:
-            self.index_shape = broadcast_shape("indexing", *read.shapes)
+            self.index_shape = broadcast_shape(*read.shapes, operation="indexing")
         except ShapeError:
             message = "the index arrays do not broadcast together"
             got = "shapes " + ", ".join(map(str, read.shapes))

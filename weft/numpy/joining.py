@@ -24,7 +24,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.errors.argument_errors import integer_of, invalid_value, refusal
+from weft.errors.argument_errors import integer_of, refusal
 from weft.kinds.arguments import (
     NEVER,
     Axis,
@@ -98,16 +98,16 @@ def _arrays(value: Any, call: Arguments) -> tuple[Any, ...]:
         array = operand(operation, value)
         array = array if isinstance(array, (Array, Tracer)) else constant(array)
         if not type_of(array).ndim:
-            message = f"{operation} takes a sequence of arrays"
+            message = "takes a sequence of arrays"
             got = str(type_of(array))
-            raise refusal(WeftTypeError, message, operation, got, "a list or tuple of arrays")
+            raise WeftTypeError(message, got=got, wanted="a list or tuple of arrays")
         values = [getitem(array, i) for i in range(type_of(array).shape[0])]
     if not values:
-        message = f"{operation} takes at least one array"
-        raise refusal(WeftValueError, message, operation, "no arrays")
+        message = "takes at least one array"
+        raise WeftValueError(message, got="no arrays")
     if dtype is None:
         return promote_operands(operation, *values)
-    check_arrays(operation, *values)
+    check_arrays(*values)
     # At once, not by way of the default width.
     return tuple(
         convert_element_type(x, dtype)
@@ -126,8 +126,8 @@ def _check_one_list(value: Any, call: Arguments) -> None:
     if several or getattr(value, "shape", ()) != ():
         name, got = call.operation, f"an array for {call.name}"
         fix = Fix("list", f"put them in a list: {name}([x, y])", {})
-        message = f"{name} takes the arrays as one list"
-        raise refusal(ShapeError, message, name, got, f"{name}([x, y])", fix)
+        message = "takes the arrays as one list"
+        raise ShapeError(message, got=got, wanted=f"{name}([x, y])", fix=fix)
 
 
 def _joined_dtype(value: Any, call: Arguments) -> Any:
@@ -140,14 +140,14 @@ def _joined_axis(value: Any, call: Arguments) -> int:
     if not call.type.ndim:
         wanted = "arrays of one or more dimensions"
         fix = Fix("stack", "use weft.numpy.stack, or pass arrays with dimensions", {})
-        message = f"{call.operation}: arrays without dimensions cannot be joined"
-        raise refusal(WeftValueError, message, call.operation, str(call.type), wanted, fix)
-    return axis_of(value, call.type.ndim, call.operation)
+        message = "arrays without dimensions cannot be joined"
+        raise WeftValueError(message, got=str(call.type), wanted=wanted, fix=fix)
+    return axis_of(value, call.type.ndim)
 
 
 def _new_axis(value: Any, call: Arguments) -> int:
     _check_one_list(value, call)
-    return axis_of(value, call.type.ndim + 1, call.operation)
+    return axis_of(value, call.type.ndim + 1)
 
 
 _arrays_kind = Kind(
@@ -310,7 +310,7 @@ def block(arrays: Any) -> Array:
         raise refusal(WeftTypeError, "block takes nested lists, not tuples", "block", "a tuple")
     depth = _depth(arrays)
     leaves = _leaves(arrays)
-    check_arrays("block", *leaves)
+    check_arrays(*leaves, operation="block")
     met = promote_operands("block", *leaves)
     rank = max([depth, *(type_of(x).ndim for x in met)])
     return _blocks(arrays, depth, rank, iter(met))
@@ -344,11 +344,11 @@ def _blocks(arrays: Any, depth: int, rank: int, leaves: Iterator[Any]) -> Any:
 def _sections(value: Any, call: Arguments) -> int | tuple[int, ...]:
     if isinstance(value, (tuple, list)) or getattr(value, "ndim", 0) > 0:
         values = [static_array(s, call.name) for s in value]
-        return tuple(integer_of(v[()], call.operation, "each place") for v in values)
-    count = integer_of(value, call.operation, call.name)
+        return tuple(integer_of(v[()], "each place") for v in values)
+    count = integer_of(value, call.name)
     if count < 1:
-        message = f"{call.operation}: the number of parts is {count}"
-        raise invalid_value(message, call.operation, call.name, count, "a positive number")
+        message = f"the number of parts is {count}"
+        raise WeftValueError(message, got=f"{call.name}={count!r:.80}", wanted="a positive number")
     return count
 
 
@@ -457,10 +457,10 @@ def dsplit(ary: Operand, indices_or_sections: Sections) -> list[Array]:
 
 
 def _repetitions(value: Any, call: Arguments) -> tuple[int, ...]:
-    counts = tuple(integer_of(n, call.operation, call.name) for n in one_or_several(value))
+    counts = tuple(integer_of(n, call.name) for n in one_or_several(value))
     if any(n < 0 for n in counts):
-        message = f"{call.operation}: a number of repetitions is negative"
-        raise refusal(WeftValueError, message, call.operation, f"{value}")
+        message = "a number of repetitions is negative"
+        raise WeftValueError(message, got=f"{value}")
     return counts
 
 

@@ -38,7 +38,7 @@ def _numeric_dtypes(value: Any, call: Arguments) -> list[Any]:
     """The dtypes of arrays. Raises DTypeError for booleans and random keys."""
     out = []
     for position, x in enumerate(map(unlisted, value)):
-        check_arrays(call.operation, x, argument=f"argument {position}")
+        check_arrays(x, argument=f"argument {position}")
         of = type_of(x)
         if not dtypes.is_numeric(of.dtype):
             message, got = "it takes arrays of numbers", f"{of} as argument {position}"

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError
-from weft.errors.argument_errors import integer_of, invalid_value, refusal
+from weft.errors import Fix, ShapeError, WeftValueError
+from weft.errors.argument_errors import integer_of
 from weft.kinds.arguments import NEVER, Integer, NoSharding, Out, Precision, Promoted
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import axes_of, axis_of, broadcast_shape, broadcasted, common_shape
@@ -45,28 +45,26 @@ def preferred_dtype(preferred: Any) -> Any:
 def _each_axis(value: Any, call: Arguments) -> tuple[int, ...]:
     ranks = [canonical_type(x).ndim for x in [*call.values()][:2]]
     if not all(ranks):
-        message = f"{call.operation} takes operands with dimensions"
-        raise ShapeError(message, operation=call.operation)
-    return tuple(axis_of(value, rank, call.operation) for rank in ranks)
+        raise ShapeError("takes operands with dimensions")
+    return tuple(axis_of(value, rank) for rank in ranks)
 
 
 def _take_contracted(value: Any, call: Arguments) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    name = call.operation
     left, right = (canonical_type(x) for x in [*call.values()][:2])
     if isinstance(value, (tuple, list)):
         if len(value) != 2:
-            raise invalid_value(f"{name}: axes is a number or a pair", name, "axes", value)
+            raise WeftValueError("axes is a number or a pair", got=f"axes={value!r:.80}")
         pair = [x if isinstance(x, (tuple, list)) else (x,) for x in value]
-        one, two = (axes_of(x, of.ndim, name) for x, of in zip(pair, (left, right), strict=True))
+        one, two = (axes_of(x, of.ndim) for x, of in zip(pair, (left, right), strict=True))
     else:
-        count = integer_of(value, name, "axes")
+        count = integer_of(value, "axes")
         if count > min(left.ndim, right.ndim) or count < 0:
-            message = f"{name}: there are no {value} axes to sum over"
-            raise refusal(ShapeError, message, name, f"{left} and {right}, axes={value}")
+            message = f"there are no {value} axes to sum over"
+            raise ShapeError(message, got=f"{left} and {right}, axes={value}")
         one, two = tuple(range(left.ndim - count, left.ndim)), tuple(range(count))
     if len(one) != len(two):
-        message = f"{name}: not as many axes of one operand as of the other"
-        raise refusal(ShapeError, message, name, f"axes={value!r}")
+        message = "not as many axes of one operand as of the other"
+        raise ShapeError(message, got=f"axes={value!r}")
     return one, two
 
 
@@ -222,7 +220,7 @@ def _broadcast_matmul(a: Any, b: Any, precision: Any, preferred: Any) -> Any:
     left, right = a.shape, b.shape
     x = a if a.ndim > 1 else expand_dims(a, (0,))
     y = b if b.ndim > 1 else expand_dims(b, (1,))
-    batch = broadcast_shape(None, x.shape[:-2], y.shape[:-2], what="dimensions before the matrices")
+    batch = broadcast_shape(x.shape[:-2], y.shape[:-2], what="dimensions before the matrices")
     rank = len(batch)
     # A batch dimension that only one operand has (or that is 1 in the other) is not multiplied
     # out: it stays a free dimension of that operand.
@@ -301,7 +299,7 @@ def vecdot(
         raise mismatch(x1, x2, i, j)
     a = _conjugate(move_dim(x1, i, x1.ndim - 1, 0))
     b = move_dim(x2, j, x2.ndim - 1, 0)
-    shape = broadcast_shape(None, a.shape, b.shape)
+    shape = broadcast_shape(a.shape, b.shape)
     n = len(shape) - 1
     numbers = (((n,), (n,)), (tuple(range(n)),) * 2)
     a, b = broadcasted(a, shape), broadcasted(b, shape)
@@ -437,7 +435,7 @@ def cross(
         raise ShapeError(
             "it takes vectors of 2 or 3 numbers", got=f"lengths {m} and {n}", wanted="2 or 3"
         )
-    shape = broadcast_shape(None, _without(a.shape, one), _without(b.shape, two))
+    shape = broadcast_shape(_without(a.shape, one), _without(b.shape, two))
     x, y = _components(a, one, shape), _components(b, two, shape)
     if m == n == 2:
         return _minor(x, y, 0, 1)

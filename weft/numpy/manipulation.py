@@ -16,8 +16,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import invalid_type
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
 from weft.kinds.arguments import (
     NEVER,
     Axes,
@@ -70,7 +69,7 @@ def as_operand(x: Any) -> Any:
 
 def _full_shape(value: Any, call: Arguments) -> tuple[int, ...]:
     """Replaces the one -1 of a shape by the length that fits."""
-    old, shape = call.type.shape, shape_of(value, call.operation)
+    old, shape = call.type.shape, shape_of(value)
     unknown = [i for i, size in enumerate(shape) if size < 0]
     if not unknown:
         return shape
@@ -148,8 +147,8 @@ def ravel(a: Operand, order: Order = "C", *, out_sharding: NoSharding = None) ->
 
 
 def _permutation(value: Any, call: Arguments) -> tuple[int, ...]:
-    axes = sequence_of(value, call.operation, call.name)
-    return tuple(axis_of(axis, call.type.ndim, call.operation) for axis in axes)
+    axes = sequence_of(value, call.name)
+    return tuple(axis_of(axis, call.type.ndim) for axis in axes)
 
 
 def _places(value: Any, call: Arguments) -> tuple[int, ...]:
@@ -158,12 +157,12 @@ def _places(value: Any, call: Arguments) -> tuple[int, ...]:
 
 def _start(value: Any, call: Arguments) -> int:
     ndim = call.type.ndim
-    return ndim if value == ndim else axis_of(value, ndim, call.operation)
+    return ndim if value == ndim else axis_of(value, ndim)
 
 
 def _new_axes(value: Any, call: Arguments) -> tuple[int, ...]:
     axes = tuple(one_or_several(value))
-    return axes_of(axes, call.type.ndim + len(axes), call.operation)
+    return axes_of(axes, call.type.ndim + len(axes))
 
 
 def _required_kind(take: Any, means: str, wrong: tuple[Any, ...], right: Any) -> Kind:
@@ -300,7 +299,8 @@ def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    return broadcast_shape("broadcast_shapes", *[shape_of(s, "broadcast_shapes") for s in shapes])
+    name = "broadcast_shapes"
+    return broadcast_shape(*[shape_of(s, name) for s in shapes], operation=name)
 
 
 @primitive_function
@@ -327,7 +327,7 @@ def broadcast_arrays(*args: EachOperand) -> list[Array]:
     >>> [x.shape for x in jnp.broadcast_arrays(jnp.ones((2, 1)), jnp.ones(3))]
     [(2, 3), (2, 3)]
     """
-    shape = broadcast_shape("broadcast_arrays", *[x.shape for x in args])
+    shape = broadcast_shape(*[x.shape for x in args])
     return [broadcasted(x, shape) for x in args]
 
 
@@ -427,11 +427,10 @@ def flipud(m: Vectors) -> Array:
 
 
 def _plane(value: Any, call: Arguments) -> tuple[int, ...]:
-    name = call.operation
-    axes = sequence_of(value, name, call.name)
+    axes = sequence_of(value, call.name)
     if len(axes) != 2:
-        raise WeftValueError(f"{name} takes two axes", operation=name, got=f"axes={value}")
-    one, two = (axis_of(axis, call.type.ndim, name) for axis in axes)
+        raise WeftValueError("takes two axes", got=f"axes={value}")
+    one, two = (axis_of(axis, call.type.ndim) for axis in axes)
     if one == two:
         raise WeftValueError("the axes are equal", got=f"axes={value}")
     return one, two
@@ -467,13 +466,11 @@ def _shifts(value: Any, call: Arguments) -> tuple[Any, ...]:
         several = (*value,)
     else:
         several = (value,) if type_of(value).ndim == 0 else (*value,)
-    check_arrays(call.operation, *several, argument=call.name)
+    check_arrays(*several, argument=call.name)
     for x in several:
         if type_of(x).dtype not in dtypes.INTEGER | dtypes.BOOLEAN:
-            message = f"{call.operation}: {call.name} is an integer, or several"
-            raise invalid_type(
-                message, call.operation, call.name, x, "integers, such as int(shift)"
-            )
+            message, got = f"{call.name} is an integer, or several", f"{call.name}={x!r:.80}"
+            raise WeftTypeError(message, got=got, wanted="integers, such as int(shift)")
     whole = (int, np.integer, np.bool_, np.ndarray)
     shifts = [int(x) if isinstance(x, whole) else x for x in several]
     # Shifts that are equal but for whole turns are one program.
@@ -486,8 +483,8 @@ def _shifts(value: Any, call: Arguments) -> tuple[Any, ...]:
 
 
 def _rolled_axes(value: Any, call: Arguments) -> tuple[int, ...]:
-    ndim, name = call.type.ndim, call.operation
-    return tuple([axis_of(axis, ndim, name) for axis in one_or_several(value)])
+    ndim = call.type.ndim
+    return tuple([axis_of(axis, ndim) for axis in one_or_several(value)])
 
 
 _shift_kind = _required_kind(_shifts, "an integer or several, known or not", ("text", 1.5), 1)

@@ -134,7 +134,7 @@ def matmul_operator(x1: Any, x2: Any) -> Any:
     """`matmul` as an operator: returns NotImplemented for operands of other classes."""
     try:
         if not (type(x1) is type(x2) is Array):
-            check_arrays("matmul", x1, x2)
+            check_arrays(x1, x2, operation="matmul")
     except WeftTypeError:
         if type(x1) in CONTAINERS or type(x2) in CONTAINERS:
             raise

@@ -112,7 +112,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
     array = operand("pad", array)
     of = type_of(array)
     widths = tuple(
-        (integer_of(a, "pad", "pad_width"), integer_of(b, "pad", "pad_width"))
+        (integer_of(a, "pad_width", "pad"), integer_of(b, "pad_width", "pad"))
         for a, b in _pairs(pad_width, of.ndim, "pad_width")
     )
     if any(n < 0 for pair in widths for n in pair):
@@ -128,7 +128,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Ar
         values = [v for row in rows for v in row]
         if mode == "constant" and all(v is values[0] for v in values):
             values = values[:1]
-        check_arrays("pad", *values)
+        check_arrays(*values, operation="pad")
         values = [number_for(x, of.dtype, "pad") for x in values]
         return (_constant if mode == "constant" else _ramp)(array, tuple(values), widths)
     if 0 in [n for n, pair in zip(of.shape, widths, strict=True) if any(pair)]:

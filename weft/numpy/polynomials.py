@@ -11,8 +11,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.array import Array
 from weft.control_flow.loops import scan
-from weft.errors import ShapeError, WeftValueError
-from weft.errors.argument_errors import invalid_dtype, invalid_value, refusal
+from weft.errors import DTypeError, ShapeError, WeftValueError
 from weft.kinds.arguments import (
     Axes,
     Flag,
@@ -62,13 +61,13 @@ def _coefficients(value: Any, call: Arguments) -> Any:
     value, name = promoted_kind.take(unlisted(value), call), call.operation
     of = canonical_type(value)
     if of.dtype not in dtypes.ANY:
-        message = f"{name}: {call.name} holds numbers"
-        raise invalid_dtype(message, name, call.name, of, "a dtype of numbers")
+        message = f"{call.name} holds numbers"
+        raise DTypeError(message, got=f"{call.name} of type {of}", wanted="a dtype of numbers")
     # JAX adds arrays of more dimensions as well: their rows are the coefficients.
     if of.ndim > 1 and not (name in ("polyadd", "polysub") and config.lenient()):
-        message, got = f"{name}: {call.name} has one dimension", f"{call.name} of type {of}"
+        message, got = f"{call.name} has one dimension", f"{call.name} of type {of}"
         wanted = "a vector of coefficients, the highest power first"
-        raise refusal(ShapeError, message, name, got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     return value
 
 
@@ -83,8 +82,8 @@ _ENDS = "'f' (front), 'b' (back) or 'fb'"
 def _ends(value: Any, call: Arguments) -> str:
     ends = value.lower() if isinstance(value, str) else ""
     if ends not in ("f", "b", "fb", "bf"):
-        message = f"{call.operation}: trim names the ends"
-        raise invalid_value(message, call.operation, call.name, value, _ENDS)
+        message = "trim names the ends"
+        raise WeftValueError(message, got=f"{call.name}={value!r:.80}", wanted=_ENDS)
     return ends
 
 
@@ -113,7 +112,7 @@ def _zeros(count: int, dtype: Any) -> Any:
 def _pad_alike(a1: Any, a2: Any) -> list[Any]:
     """Pads the shorter polynomial with zeros in front."""
     count = max(len(a1), len(a2))
-    rest = broadcast_shape(None, a1.shape[1:], a2.shape[1:])
+    rest = broadcast_shape(a1.shape[1:], a2.shape[1:])
     both = [broadcasted(x, (len(x), *rest)) for x in (a1, a2)]
     whole = [(0, 0, 0)] * len(rest)
     return [pad(x, x.dtype.type(0), [(count - len(x), 0, 0), *whole]) for x in both]
@@ -224,7 +223,7 @@ def polyval(p: Values, x: Values, *, unroll: Integer = 16) -> Array:
         raise ShapeError("p has one dimension or more", got=str(p.type), wanted=wanted)
     if unroll < 1:
         raise WeftValueError("unroll is positive", got=f"unroll={unroll}", wanted="1")
-    shape = broadcast_shape(None, p.shape[1:], x.shape)
+    shape = broadcast_shape(p.shape[1:], x.shape)
     x = broadcasted(x, shape)
 
     def step(total: Any, row: Any) -> tuple[Any, None]:

@@ -326,7 +326,7 @@ class _Plans(dict[Any, Apply]):
         key = keys[0] if len(keys) == 1 else keys
         out = self.get(key)
         if out is None:
-            check_arrays(operation.name, *values)
+            check_arrays(*values, operation=operation.name)
             if self._stand_for_arrays(values):
                 out = self._as_arrays
             else:
@@ -406,7 +406,7 @@ def _of_two(plans: _Plans, unknown: Any) -> Any:
                 return known(x1, x2)
             if unknown is not MISSING:
                 try:
-                    check_arrays(plans.operation.name, x1, x2)
+                    check_arrays(x1, x2, operation=plans.operation.name)
                 except WeftTypeError:
                     # Left to a list's operators, a product would repeat it, and `==` be false.
                     if type(x1) in CONTAINERS or type(x2) in CONTAINERS:

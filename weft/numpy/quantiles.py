@@ -16,7 +16,7 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import not_taken, refusal
+from weft.errors.argument_errors import not_taken
 from weft.kinds.arguments import Axes, Flag, NoSharding, Operand, Out, choice, operand_kind
 from weft.kinds.array_function import array_function, constant
 from weft.kinds.checks import broadcasted, check_arrays, inexact
@@ -62,10 +62,10 @@ def _fractions(scale: int) -> Kind:
     def take(value: Any, call: Arguments) -> Any:
         if not config.lenient():
             _check_fractions(value, scale, call)
-        check_arrays(call.operation, value, argument=call.name)
+        check_arrays(value, argument=call.name)
         if type_of(value).ndim > 1:
-            message = f"{call.operation} takes q of at most one dimension"
-            raise refusal(ShapeError, message, call.operation, str(type_of(value)))
+            message = "takes q of at most one dimension"
+            raise ShapeError(message, got=str(type_of(value)))
         real = call.type.dtype in dtypes.REAL
         return number_for(value, inexact(call.type.dtype)) if real else value
 
@@ -84,33 +84,32 @@ def _check_fractions(q: Any, scale: int, call: Arguments) -> None:
             percent = other and 0 <= np.min(value) and np.max(value) <= 100 * scale
             text = f"for a q in percent call {other}"
             fix = Fix("percent", text, {"function": other}) if percent else None
-            message, wanted = f"{name}: q lies between 0 and {scale}", f"numbers from 0 to {scale}"
-            raise refusal(WeftValueError, message, name, f"q={q!r:.80}", wanted, fix)
+            message, wanted = f"q lies between 0 and {scale}", f"numbers from 0 to {scale}"
+            raise WeftValueError(message, got=f"q={q!r:.80}", wanted=wanted, fix=fix)
 
 
 def _not_overwritten(value: Any, call: Arguments) -> None:
-    check_flag(value, call.operation, call.name)
+    check_flag(value, call.name)
     if value:
         why = "arrays do not change in place"
         raise not_taken(call.operation, call.name, value, why, "leave it out", False)
 
 
 def _weights(value: Any, call: Arguments) -> Any:
-    name = call.operation
     if call["method"] != "inverted_cdf":
-        message = f"{name} takes weights with one method only"
+        message = "takes weights with one method only"
         got = f"method={call['method']!r} with weights"
         fix = Fix("argument", "pass method='inverted_cdf'", {})
-        raise refusal(WeftValueError, message, name, got, "method='inverted_cdf'", fix)
+        raise WeftValueError(message, got=got, wanted="method='inverted_cdf'", fix=fix)
     value = operand_kind.take(value, call)
     given = str(type_of(value))
     if type_of(value).dtype in dtypes.COMPLEX:
-        raise refusal(WeftValueError, f"{name}: weights are real", name, given, "real numbers")
+        raise WeftValueError("weights are real", got=given, wanted="real numbers")
     if not isinstance(value, Tracer):
         call.reads = True
         if (np.asarray(value) < 0).any():
-            message = f"{name}: weights are not negative"
-            raise refusal(WeftValueError, message, name, given, "0 or more")
+            message = "weights are not negative"
+            raise WeftValueError(message, got=given, wanted="0 or more")
     return value
 
 

@@ -17,8 +17,8 @@ from weft.arrays.array import Array, put
 from weft.arrays.conversion import WIDE, as_array, mark_rounded
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import integer_of, invalid_type, refusal
+from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
+from weft.errors.argument_errors import integer_of, refusal
 from weft.kinds.arguments import NEVER, DType, Flag, Integer, Length, Operand, Shape, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
@@ -48,7 +48,7 @@ __all__ = ["arange", "eye", "geomspace", "identity", "linspace", "logspace", "tr
 
 
 def _end(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     # Not rounded to the default width first, where a wider dtype is asked for.
     wide = call["dtype"] in WIDE and type(value) in _REAL
     return in_dtype(value, dtypes.float64) if wide else value
@@ -56,7 +56,7 @@ def _end(value: Any, call: Arguments) -> Any:
 
 def _of_matrix(value: Any, call: Arguments) -> Any:
     call.reads = call.reads or isinstance(value, (Array, np.ndarray))
-    k = _diagonal(value, call.type.shape, call.operation)
+    k = _diagonal(value, call.type.shape)
     if isinstance(k, Tracer):
         return k
     return as_array(np.int32(k)) if is_eager() else np.int32(k)
@@ -64,7 +64,7 @@ def _of_matrix(value: Any, call: Arguments) -> Any:
 
 def _new_axis(value: Any, call: Arguments) -> int:
     rank = max(canonical_type(call[name]).ndim for name in ("start", "stop"))
-    return axis_of(value, rank + 1, call.operation)
+    return axis_of(value, rank + 1)
 
 
 _REAL = (int, float)
@@ -94,7 +94,7 @@ def _static(value: Any, argument: str) -> Any:
             fix = Fix("static_argument", text, {"argument": argument})
             raise refusal(WeftTypeError, message, "arange", got, wanted, fix)
         value = known
-    check_arrays("arange", value)
+    check_arrays(value, operation="arange")
     of = canonical_type(value)
     if of.dtype in dtypes.COMPLEX:
         message = "arange takes no complex numbers"
@@ -292,7 +292,7 @@ def linspace(
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
     known = type(start) in _REAL and type(stop) in _REAL
-    if known and (num := length_of(num, "linspace", "num")) <= _SMALL:
+    if known and (num := length_of(num, "num", operation="linspace")) <= _SMALL:
         check_flags("linspace", endpoint=endpoint, retstep=retstep)
         axis_of(axis, 1, "linspace")
         values, step = _known_linspace(start, stop, num, bool(endpoint), dtype)
@@ -359,7 +359,7 @@ def _ends(start: Any, stop: Any, dtype: Any) -> tuple[tuple[Any, Any], Any, Any]
     wanted = computed if dtype is None else dtype
     if wanted in dtypes.INEXACT:
         computed = dtypes.promote((computed, False), (wanted, False))[0]
-    shape = broadcast_shape(None, start.shape, stop.shape)
+    shape = broadcast_shape(start.shape, stop.shape)
     first, last = (broadcasted(convert_element_type(x, computed), shape) for x in (start, stop))
     return (first, last), wanted, computed
 
@@ -413,7 +413,7 @@ def logspace(
     ends, wanted, computed = _ends(start, stop, dtype)
     exponents, _ = _evenly_spaced(*ends, num, endpoint, axis, computed)
     base = convert_element_type(base, computed)
-    shape = broadcast_shape(None, base.shape, exponents.shape)
+    shape = broadcast_shape(base.shape, exponents.shape)
     out = powers.pow(broadcasted(base, shape), broadcasted(exponents, shape))
     return convert_element_type(out, wanted)
 
@@ -449,13 +449,12 @@ def geomspace(
     return convert_element_type(out, wanted)
 
 
-def _lengths(operation: str, n: Any, m: Any) -> tuple[int, int]:
-    rows = integer_of(n, operation, "N")
-    columns = rows if m is None else integer_of(m, operation, "M")
+def _lengths(n: Any, m: Any) -> tuple[int, int]:
+    rows = integer_of(n, "N")
+    columns = rows if m is None else integer_of(m, "M")
     if rows < 0 or columns < 0:
-        message = f"{operation}: a length is negative"
         got = f"{rows} rows and {columns} columns"
-        raise refusal(WeftValueError, message, operation, got, "lengths of at least 0")
+        raise WeftValueError("a length is negative", got=got, wanted="lengths of at least 0")
     return rows, columns
 
 
@@ -472,22 +471,22 @@ def _inside(shape: tuple[int, ...], k: Any, below: bool) -> Any:
     return rows >= columns if below else rows == columns
 
 
-def _diagonal(k: Any, shape: tuple[int, ...], operation: str) -> Any:
+def _diagonal(k: Any, shape: tuple[int, ...]) -> Any:
     """The number of a diagonal, which may be traced."""
     if isinstance(k, Tracer) and k.concrete() is None:
         of = type_of(k)
         if of.shape or of.dtype not in dtypes.INTEGER:
-            message = f"{operation}: k is an integer"
-            raise invalid_type(message, operation, "k", k, "an integer without dimensions")
+            got, wanted = f"k={k!r:.80}", "an integer without dimensions"
+            raise WeftTypeError("k is an integer", got=got, wanted=wanted)
         return k
     # All offsets beyond the matrix have the same effect.
     most = max(shape, default=0) + 1
-    return max(-most, min(integer_of(k, operation, "k"), most))
+    return max(-most, min(integer_of(k, "k"), most))
 
 
-def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: str) -> Any:
+def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool) -> Any:
     wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
-    k = _diagonal(k, shape, operation)
+    k = _diagonal(k, shape)
     if is_eager() and shape[0] * shape[1] <= _SMALL:
         out = np.tri(*shape, k) if below else np.eye(*shape, k)
         return _on_device(out.astype(wanted))
@@ -495,6 +494,7 @@ def _band(shape: tuple[int, int], k: Any, dtype: Any, below: bool, operation: st
     return _banded(k, shape, wanted, below)
 
 
+@api_boundary
 def eye(
     N: int, M: int | None = None, k: int = 0, dtype: Any = None, *, device: Any = None
 ) -> Array:
@@ -507,7 +507,7 @@ def eye(
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    return _placed(_band(_lengths("eye", N, M), k, dtype, below=False, operation="eye"), device)
+    return _placed(_band(_lengths(N, M), k, dtype, below=False), device)
 
 
 def identity(n: int, dtype: Any = None) -> Array:
@@ -522,6 +522,7 @@ def identity(n: int, dtype: Any = None) -> Array:
     return eye(n, dtype=dtype)
 
 
+@api_boundary
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """A matrix with ones on and below a diagonal and zeros above.
 
@@ -535,7 +536,7 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     Array([[1, 0, 0],
            [1, 1, 0]], dtype=int32)
     """
-    return _band(_lengths("tri", N, M), k, dtype, below=True, operation="tri")
+    return _band(_lengths(N, M), k, dtype, below=True)
 
 
 def _triangle_of(m: Any, k: Any, lower: bool) -> Any:

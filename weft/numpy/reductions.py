@@ -139,10 +139,10 @@ def _initial(dtype_of: Any, means: str) -> Kind:
         name = call.operation
         value = operand(name, number_for(value, dtype_of(call)), call.name)
         if type_of(value).shape:
-            message = f"{name}: initial is a number"
+            message = "initial is a number"
             fix = Fix("initial", "combine the arrays after the reduction", {"initial": None})
             got, wanted = f"initial of type {type_of(value)}", "a number, or an array of shape ()"
-            raise refusal(ShapeError, message, name, got, wanted, fix)
+            raise ShapeError(message, got=got, wanted=wanted, fix=fix)
         return value
 
     return Kind(take, means, ("text", [1], np.ones(3)), static=False, late=True)
@@ -416,9 +416,9 @@ def _real_or_complex(value: Any, call: Arguments) -> Any:
 def _no_other_name(value: Any, call: Arguments) -> Any:
     ddof = call["ddof"]
     if not (type(ddof) is int and ddof == 0) and ddof is not None:
-        name, got = call.operation, f"ddof={ddof}, correction={value}"
-        message = f"{name}: ddof and correction are two names of one thing"
-        raise refusal(WeftValueError, message, name, got, "one of the two")
+        got = f"ddof={ddof}, correction={value}"
+        message = "ddof and correction are two names of one thing"
+        raise WeftValueError(message, got=got, wanted="one of the two")
     return take_number(value, call)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix
-from weft.errors.argument_errors import invalid_type, refusal
+from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import NEVER, Flag, Operand, Out, Prepared, copied, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, convert, inexact
@@ -135,9 +135,9 @@ def _decimals(value: Any, call: Arguments) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        message = f"{call.operation} takes the number of decimals as an integer"
+        message = "takes the number of decimals as an integer"
         wanted = "an integer that is known while tracing"
-        raise invalid_type(message, call.operation, call.name, value, wanted) from None
+        raise WeftTypeError(message, got=f"{call.name}={value!r:.80}", wanted=wanted) from None
 
 
 _DECIMALS = "the number of digits after the point"

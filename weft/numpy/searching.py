@@ -263,7 +263,7 @@ def _value_dtype(call: Arguments) -> Any:
 
 
 def _heights(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     call["fp"] = value
     return number_for(value, _value_dtype(call))
 
@@ -271,12 +271,12 @@ def _heights(value: Any, call: Arguments) -> Any:
 def _end(value: Any, call: Arguments) -> Any:
     if isinstance(value, str) and value == "extrapolate":
         return ()  # no value
-    check_number(value, call.operation, call.name)
+    check_number(value, call.name)
     return number_for(value, _value_dtype(call))
 
 
 def _period(value: Any, call: Arguments) -> Any:
-    check_number(value, call.operation, call.name)
+    check_number(value, call.name)
     if not isinstance(value, Tracer):
         call.reads = isinstance(value, Array)
         if not np.asarray(value):

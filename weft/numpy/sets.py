@@ -56,7 +56,7 @@ INT32 = np.dtype(np.int32)
 
 def _size(value: Any, call: Arguments) -> int | None:
     if value is not None:
-        return length_of(value, call.operation, call.name)
+        return length_of(value, call.name)
     for x in call.values():
         if isinstance(x, Tracer):
             known(x, "pass size=, a bound on the number of values")
@@ -64,7 +64,7 @@ def _size(value: Any, call: Arguments) -> int | None:
 
 
 def _fill(value: Any, call: Arguments) -> Any:
-    check_fill(value, call["size"], call.operation)
+    check_fill(value, call["size"])
     return number_for(value, call.type.dtype)
 
 

@@ -19,7 +19,7 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of, user_value
 from weft.errors import ConcretizationError, DTypeError, Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import integer_of, invalid_value, refusal
+from weft.errors.argument_errors import integer_of, refusal
 from weft.kinds.arguments import (
     NEVER,
     Axes,
@@ -70,7 +70,7 @@ __all__ = [
 
 
 def _variables(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     dtype = call["dtype"]
     if dtype is not None:
         return number_for(value, dtype)
@@ -227,24 +227,23 @@ def _bins(value: Any, call: Arguments) -> Any:
         value = np.asarray(value)
     if getattr(value, "ndim", 0) == 1:
         return value
-    count = integer_of(value, call.operation, "bins")
+    count = integer_of(value, "bins")
     if count < 1:
-        message = f"{call.operation}: the number of bins is not positive"
-        raise refusal(WeftValueError, message, call.operation, f"bins={count}")
+        message = "the number of bins is not positive"
+        raise WeftValueError(message, got=f"bins={count}")
     return count
 
 
 def _ends(value: Any, call: Arguments) -> Any:
     if value is None:
         return None
-    name = call.operation
-    if len(sequence_of(value, name, "range")) != 2:
-        raise invalid_value(f"{name}: range is a pair", name, "range", value, "(low, high)")
-    check_arrays(name, *value, argument="range")
+    if len(sequence_of(value, "range")) != 2:
+        raise WeftValueError("range is a pair", got=f"range={value!r:.80}", wanted="(low, high)")
+    check_arrays(*value, argument="range")
     if not any(isinstance(x, Tracer) for x in value) and float(value[0]) > float(value[1]):
-        message = f"{name}: the range ends before it starts"
+        message = "the range ends before it starts"
         fix = Fix("range", "swap the ends", {})
-        raise invalid_value(message, name, "range", value, "low <= high", fix=fix)
+        raise WeftValueError(message, got=f"range={value!r:.80}", wanted="low <= high", fix=fix)
     return tuple(number_for(x, inexact(call.type.dtype)) for x in value)
 
 
@@ -267,11 +266,11 @@ def _bins_of_each(value: Any, call: Arguments) -> list[Any]:
 
 
 def _ends_of_each(value: Any, call: Arguments) -> list[Any]:
-    return _for_each(_ends, sequence_of(value, call.operation, "range"), call)
+    return _for_each(_ends, sequence_of(value, "range"), call)
 
 
 def _density(value: Any, call: Arguments) -> bool:
-    check_flag(value, call.operation, call.name, none=True)
+    check_flag(value, call.name, none=True)
     return bool(value)
 
 

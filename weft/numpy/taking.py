@@ -21,7 +21,7 @@ from weft.errors import (
     WeftNotImplementedError,
     WeftValueError,
 )
-from weft.errors.argument_errors import refusal, unknown_option
+from weft.errors.argument_errors import unknown_option
 from weft.kinds.arguments import NEVER, Axis, Flag, Operand, Out, Stored, take_number
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
@@ -108,23 +108,23 @@ def index_in_mode(index: Any, size: int, mode: str | None, wrap: bool = True) ->
 
 
 def _positions(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     of = type_of(value)
     if of.dtype not in dtypes.INTEGER:
-        message = f"{call.operation} takes integers as positions"
+        message = "takes integers as positions"
         fix = to_dtype("indices", of.dtype, dtypes.default_int())
         got = f"{call.name} of type {of}"
-        raise refusal(DTypeError, message, call.operation, got, "an integer dtype", fix)
+        raise DTypeError(message, got=got, wanted="an integer dtype", fix=fix)
     return user_value(value) if isinstance(value, np.generic) else value
 
 
 def _mode(value: Any, call: Arguments) -> Any:
     name = call.operation
     if value == "raise":
-        message = f"{name}: mode 'raise' would have to know the values while tracing"
+        message = "mode 'raise' would have to know the values while tracing"
         wanted = "'fill' (NaN out of bounds), 'clip' or 'wrap'"
         fix = Fix("mode", "use mode='clip', 'wrap' or 'fill'", {"mode": "clip"})
-        raise refusal(WeftNotImplementedError, message, name, "mode='raise'", wanted, fix)
+        raise WeftNotImplementedError(message, got="mode='raise'", wanted=wanted, fix=fix)
     if value not in ("fill", "clip", "wrap", "promise_in_bounds"):
         wanted = "'fill', 'clip', 'wrap' or 'promise_in_bounds'"
         raise unknown_option(name, "mode", value, wanted)
@@ -140,7 +140,7 @@ def _fill(value: Any, call: Arguments) -> Any:
 
 
 def _inplace(value: Any, call: Arguments) -> None:
-    check_flag(value, call.operation, call.name)
+    check_flag(value, call.name)
     if value:
         fix = Fix("inplace", "pass inplace=False and use the result", {"inplace": False})
         message, got, wanted = "arrays do not change in place", "inplace=True", "inplace=False"
@@ -201,8 +201,7 @@ def take(
 def _common(shape: Any, places: Any, axis: int) -> tuple[int, ...]:
     """Broadcasts the shapes of an array and of positions, except along the axis."""
     return tuple(
-        n if d == axis else broadcast_shape(None, (n,), (shape[d],))[0]
-        for d, n in enumerate(places)
+        n if d == axis else broadcast_shape((n,), (shape[d],))[0] for d, n in enumerate(places)
     )
 
 

@@ -434,7 +434,7 @@ def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: An
     """
     if not callable(func):
         raise not_a_function("frompyfunc", func, "a function of scalars")
-    nin, nout = integer_of(nin, "frompyfunc", "nin"), integer_of(nout, "frompyfunc", "nout")
+    nin, nout = integer_of(nin, "nin", "frompyfunc"), integer_of(nout, "nout", "frompyfunc")
     if nin < 0 or nout < 1:
         message = "frompyfunc: nin is not negative, and nout at least 1"
         got = f"nin={nin}, nout={nout}"

@@ -161,7 +161,7 @@ def _signature(value: Any, call: Arguments) -> Any:
 
 def _axes_in_turn(value: Any, call: Arguments) -> tuple[int, ...]:
     axes, rank = value if isinstance(value, (tuple, list)) else (value,), type_of(call["a"]).ndim
-    return tuple([axis_of(axis, rank, call.operation) for axis in axes])
+    return tuple([axis_of(axis, rank) for axis in axes])
 
 
 _EXCLUDED = "positions and names of arguments that every call gets whole"
@@ -255,7 +255,7 @@ def _shape(result: Any) -> tuple[int, ...]:
 
 def _operand(name: str, value: Any) -> Any:
     value = unlisted(value)
-    check_arrays(f"vectorize of {name}", value)
+    check_arrays(value, operation=f"vectorize of {name}")
     return value if hasattr(value, "type") else asarray(value)
 
 

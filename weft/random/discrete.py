@@ -11,8 +11,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError
-from weft.errors.argument_errors import invalid_dtype
+from weft.errors import DTypeError, Fix, ShapeError
 from weft.kinds.arguments import Flag
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments
@@ -43,10 +42,10 @@ def _logits(value: Any, call: Arguments) -> Any:
     value = real_kind.take(value, call)
     of = type_of(value)
     if of.dtype not in dtypes.FLOATING:
-        message = f"{call.operation}: logits are floating-point numbers, not {of}"
+        message = f"logits are floating-point numbers, not {of}"
         wanted = "an array of logarithms of probabilities"
         fix = Fix("log", "pass their logarithms: weft.numpy.log(p)", {"argument": "logits"})
-        raise invalid_dtype(message, call.operation, "logits", of, wanted, fix=fix)
+        raise DTypeError(message, got=f"logits of type {of}", wanted=wanted, fix=fix)
     return value
 
 

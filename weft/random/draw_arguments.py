@@ -15,13 +15,6 @@ from weft.base import source as sources
 from weft.core.array_value import array_of_value
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import (
-    invalid_class,
-    invalid_dtype,
-    invalid_shape,
-    invalid_type,
-    invalid_value,
-)
 from weft.kinds.arguments import NEVER
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.structural.extended_dtypes import KeyDType, use_key
@@ -32,7 +25,7 @@ from weft.random.threefry import default_generator
 _MAKE = Fix("key", "make a key first: weft.random.key(0)", {"seed": 0})
 
 
-def check_keys(operation: str, keys: Any) -> tuple[Any, tuple[int, ...]]:
+def check_keys(keys: Any) -> tuple[Any, tuple[int, ...]]:
     """Keys (typed, or uint32 bits of the default generator) and the shape of the array of keys.
 
     Raises WeftTypeError for anything else.
@@ -41,10 +34,9 @@ def check_keys(operation: str, keys: Any) -> tuple[Any, tuple[int, ...]]:
     dtype = getattr(keys, "dtype", None)
     no_numbers = isinstance(dtype, np.dtype) and dtype.kind in "OSUMm"
     if not isinstance(dtype, (np.dtype, KeyDType)) or no_numbers:
-        message = f"{operation} takes a random key first, not {_describe(keys)}"
+        message = f"takes a random key first, not {_describe(keys)}"
         got = _describe(keys)
-        fix = _seed_fix(keys)
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=_seed_fix(keys))
     if isinstance(keys, (np.ndarray, np.generic)):
         keys = as_array(keys)
     of = type_of(keys)
@@ -53,27 +45,26 @@ def check_keys(operation: str, keys: Any) -> tuple[Any, tuple[int, ...]]:
     inner = default_generator().key_shape
     if of.dtype != np.uint32 or of.shape[-len(inner) :] != inner:
         raise DTypeError(
-            f"{operation} takes a random key first, not {of}",
-            operation=operation,
+            f"takes a random key first, not {of}",
             got=str(of),
             wanted=f"{wanted} (or its bits, of type u32[{','.join(map(str, inner))}])",
             fix=_MAKE,
         )
     if (setting := config.settings().legacy_prng_key) != "allow":
-        _refuse_bits(operation, setting, of)
+        _refuse_bits(setting, of)
     return keys, of.shape[: -len(inner)]
 
 
-def _refuse_bits(operation: str, setting: str, of: Any) -> None:
+def _refuse_bits(setting: str, of: Any) -> None:
     """Warns or raises WeftValueError for keys without a type, as `legacy_prng_key` says."""
-    message = f"{operation} takes a random key first, not the bits of one"
     if setting == "warn":
-        sources.warn(f"{message}; make it by weft.random.key")
+        sources.warn("a random key comes first, not the bits of one; make it by weft.random.key")
         return
     wanted = "a typed key, because the setting legacy_prng_key is 'error'"
     text = "make it by weft.random.key, or wrap the bits: weft.random.wrap_key_data(key)"
     fix = Fix("key", text, {"seed": 0})
-    raise WeftValueError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
+    message = "takes a random key first, not the bits of one"
+    raise WeftValueError(message, got=str(of), wanted=wanted, fix=fix)
 
 
 def _describe(value: Any) -> str:
@@ -88,22 +79,18 @@ def _seed_fix(value: Any) -> Fix:
     return _MAKE
 
 
-def check_key(operation: str, key: Any) -> Any:
-    """One key. Raises ShapeError for an array of keys."""
-    key, shape = check_keys(operation, key)
+def check_key(key: Any, function: str = "draw") -> Any:
+    """One key. Raises ShapeError for an array of keys, whose fix maps the function over them."""
+    key, shape = check_keys(key)
     if shape:
-        called = operation if "." in operation else f"weft.random.{operation}"
-        message = f"{operation} takes one key, not an array of keys of shape {shape}"
-        fix = Fix(
-            "vmap",
-            f"use one of them (keys[0]), or map over them: weft.vmap({called})",
-            {"shape": shape},
-        )
-        raise invalid_shape(message, operation, "keys", shape, "one key", fix=fix)
+        message = f"takes one key, not an array of keys of shape {shape}"
+        text = f"use one of them (keys[0]), or map over them: weft.vmap({function})"
+        fix = Fix("vmap", text, {"shape": shape})
+        raise ShapeError(message, got=f"keys of shape {shape}", wanted="one key", fix=fix)
     return key
 
 
-def check_shape(operation: str, shape: Any) -> tuple[int, ...]:
+def check_shape(shape: Any) -> tuple[int, ...]:
     """A shape from an int or a sequence of ints. Raises ShapeError for a negative length."""
     try:
         several = hasattr(shape, "__iter__") and getattr(shape, "ndim", 1) > 0
@@ -112,17 +99,15 @@ def check_shape(operation: str, shape: Any) -> tuple[int, ...]:
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise  # a traced length: the error says what to do
-        message = f"{operation}: a shape is an int or a tuple of ints"
-        raise invalid_type(message, operation, "shape", shape, "a shape such as (3, 4)") from None
+        message, got = "a shape is an int or a tuple of ints", f"shape={shape!r:.80}"
+        raise WeftTypeError(message, got=got, wanted="a shape such as (3, 4)") from None
     if any(size < 0 for size in out):
-        message, got = f"{operation}: the lengths of a shape are not negative", f"shape={out}"
-        raise ShapeError(message, operation=operation, got=got, wanted="lengths of 0 or more")
+        message, got = "the lengths of a shape are not negative", f"shape={out}"
+        raise ShapeError(message, got=got, wanted="lengths of 0 or more")
     return out
 
 
-def check_dtype(
-    operation: str, dtype: Any, accepts: frozenset[Any], default: Callable[[], Any], kind: str
-) -> Any:
+def check_dtype(dtype: Any, accepts: frozenset[Any], default: Callable[[], Any], kind: str) -> Any:
     """A dtype among `accepts`; None means the default."""
     if dtype is None:
         return default()
@@ -130,20 +115,20 @@ def check_dtype(
         out = dtypes.requested(dtype)
     except DTypeError as error:
         name = default().name
-        error.operation = operation
-        error.fix = Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name})
-        raise
+        fix = Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name})
+        message = error.message
+        raise DTypeError(message, got=error.got, wanted=error.wanted, fix=fix) from None
     if out not in accepts:
         name = default().name
-        message = f"{operation} draws {kind}, which {dtypes.short_name(out)} does not hold"
+        message = f"draws {kind}, which {dtypes.short_name(out)} does not hold"
         got = f"dtype={dtypes.short_name(out)}"
         wanted = "a dtype among " + ", ".join(sorted(d.name for d in accepts))
         fix = Fix("dtype", f"pass dtype={name!r}, or leave dtype out", {"dtype": name})
-        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     return out
 
 
-def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool = False) -> Any:
+def check_parameter(name: str, value: Any, complex_numbers: bool = False) -> Any:
     """A parameter of a distribution: an array, a tracer or a number. Raises WeftTypeError."""
     of = getattr(value, "type", None)
     if type(of) is not ArrayType and hasattr(value, "__jax_array__"):
@@ -157,12 +142,12 @@ def check_parameter(operation: str, name: str, value: Any, complex_numbers: bool
         fix = None
         if isinstance(value, (list, tuple)):
             fix = Fix("array", f"convert it: weft.numpy.array({name})", {"argument": name})
-        message = f"{operation}: {name} is a number or an array of numbers"
         wanted = "a number or an array of numbers"
-        raise invalid_class(message, operation, name, value, wanted, fix=fix)
+        got = f"{name}={value!r:.80} of class {type(value).__name__}"
+        raise WeftTypeError(f"{name} is {wanted}", got=got, wanted=wanted, fix=fix)
     if of.dtype in dtypes.COMPLEX and not complex_numbers:
-        message = f"{operation}: {name} is a real number or an array of those"
-        raise invalid_dtype(message, operation, name, of, "real numbers")
+        message, got = f"{name} is a real number or an array of those", f"{name} of type {of}"
+        raise DTypeError(message, got=got, wanted="real numbers")
     return value
 
 
@@ -190,7 +175,7 @@ _WRONG_SHAPES = ("text", 0.5, -1)
 
 
 def _key(value: Any, call: Arguments) -> Any:
-    return check_key(call.operation, value)
+    return check_key(value, f"weft.random.{call.operation}")
 
 
 def _mark_used(operation: str, keys: Sequence[Any]) -> Sequence[Any]:
@@ -202,7 +187,7 @@ def _mark_used(operation: str, keys: Sequence[Any]) -> Sequence[Any]:
 
 
 def _real(value: Any, call: Arguments) -> Any:
-    value = check_parameter(call.operation, call.name, value)
+    value = check_parameter(call.name, value)
     # A Python number is as exact as the result.
     dtype = call.get("dtype")
     wide = dtype is not None and dtype == dtypes.float64 != dtypes.default_float()
@@ -210,13 +195,13 @@ def _real(value: Any, call: Arguments) -> Any:
 
 
 def _shape(value: Any, call: Arguments) -> tuple[int, ...]:
-    return check_shape(call.operation, value)
+    return check_shape(value)
 
 
 def _joined_shape(value: Any, call: Arguments) -> tuple[int, ...]:
     # The parameters of a distribution stand between the key and the shape.
     parameters = {name: call[name] for name in tuple(call)[1 : call.position]}
-    shape = None if value is None else check_shape(call.operation, value)
+    shape = None if value is None else check_shape(value)
     return joined_shape(shape, **parameters)
 
 
@@ -224,7 +209,7 @@ def _dtype(numbers: str, accepts: frozenset[Any], default: Callable[[], Any]) ->
     """The kind of a dtype that holds `numbers`."""
 
     def take(value: Any, call: Arguments) -> Any:
-        return check_dtype(call.operation, value, accepts, default, numbers)
+        return check_dtype(value, accepts, default, numbers)
 
     wrong = ("text", "complex64" if dtypes.complex64 not in accepts else "bool")
     return Kind(take, f"a dtype of {numbers}, or None for the default", wrong, plain=NEVER)
@@ -239,9 +224,8 @@ def _mode(*modes: str, default: Callable[[], str] | None = None) -> Kind:
         if value is None and default is not None:
             return default()
         if value not in modes:
-            message = f"{call.operation}: mode is {wanted}"
-            fix = Fix("mode", "leave mode out", {"mode": "low"})
-            raise invalid_value(message, call.operation, "mode", value, wanted, fix=fix)
+            got, fix = f"mode={value!r:.80}", Fix("mode", "leave mode out", {"mode": "low"})
+            raise WeftValueError(f"mode is {wanted}", got=got, wanted=wanted, fix=fix)
         return str(value)
 
     return Kind(take, wanted, ("?", 0.5), plain=NEVER)
@@ -253,7 +237,7 @@ def axis_kind(parameter: str) -> Kind:
     def take(value: Any, call: Arguments) -> int:
         of = call[parameter]
         ndim = 1 if type(of) is int else type_of(of).ndim
-        return canonical_axis(value, ndim, call.operation)
+        return canonical_axis(value, ndim)
 
     return Kind(take, f"an axis of {parameter}", (99, 0.5, None), 0, plain=NEVER, late=True)
 
@@ -266,18 +250,17 @@ def check_replaced(draws: int, count: int, of: str, got: str) -> None:
         raise WeftValueError(message, got=got, wanted=f"no more draws than {of}", fix=fix)
 
 
-def check_sharding(operation: str, value: Any) -> None:
+def check_sharding(value: Any) -> None:
     """Raises WeftTypeError unless an `out_sharding` is a sharding over a mesh."""
     if not is_place(value) or hasattr(value, "platform"):
         fix = Fix("sharding", "pass weft.NamedSharding(mesh, weft.P()): each device has a copy")
         got = f"out_sharding={value!r:.100} of class {type(value).__name__}"
         wanted = "a NamedSharding, a PartitionSpec, or None"
-        message = f"{operation} takes shardings over a mesh"
-        raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise WeftTypeError("takes shardings over a mesh", got=got, wanted=wanted, fix=fix)
 
 
 def _sharding(value: Any, call: Arguments) -> Any:
-    check_sharding(call.operation, value)
+    check_sharding(value)
     return value
 
 

@@ -22,8 +22,7 @@ from weft.control_flow.while_loop import while_loop
 from weft.core.rules import AxisData, Values, Zero
 from weft.core.types import type_of
 from weft.define.define_primitive import define_primitive
-from weft.errors import Fix
-from weft.errors.argument_errors import invalid_shape
+from weft.errors import Fix, ShapeError
 from weft.interpreters.vmap import vmap_flat
 from weft.kinds.arguments import NEVER
 from weft.kinds.checks import computing_dtype
@@ -59,12 +58,10 @@ Shape = tuple[int, ...]
 def _vectors(value: Any, call: Arguments) -> Any:
     value = real_kind.take(value, call)
     if not type_of(value).shape:
-        message = (
-            f"{call.operation}: alpha has a dimension, along which a vector's parameters stand"
-        )
+        message = "alpha has a dimension, along which a vector's parameters stand"
         wanted = "an array of one dimension or more"
         fix = Fix("dimension", "pass an array such as weft.numpy.array([1.0, 2.0])", {})
-        raise invalid_shape(message, call.operation, call.name, (), wanted, fix=fix)
+        raise ShapeError(message, got=f"{call.name} of shape {()}", wanted=wanted, fix=fix)
     return value
 
 
@@ -73,7 +70,7 @@ def _without_last(value: Any, call: Arguments) -> Shape:
     *batch, n = type_of(alpha).shape
     if value is None:
         return (*batch,)
-    shape = check_shape(call.operation, value)
+    shape = check_shape(value)
     joined_shape((*shape, n), alpha=alpha)
     return shape
 

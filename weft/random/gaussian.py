@@ -133,7 +133,7 @@ def in_lower_tail(upper: Any) -> Any:
 
 def _first_lengths(value: Any, call: Arguments) -> tuple[int, ...]:
     last = joined_shape(None, loc=call["loc"], scale=call["scale"])
-    return (*check_shape(call.operation, value), *last)
+    return (*check_shape(value), *last)
 
 
 _MEANS = "the first lengths of the result; those of the parameters follow"

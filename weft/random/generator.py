@@ -193,15 +193,16 @@ def _check_result(name: str, what: str, value: Any, shape: Shape, dtype: Any = _
     return value
 
 
-def generator_named(name: str, operation: str) -> Generator:
+def generator_named(name: str, operation: str = "") -> Generator:
     """The generator of that name. Raises WeftValueError, which lists the registered names.
 
-    name: that of a registered generator; operation: the operation's name in errors.
+    name: that of a registered generator; operation: what errors name, if not the function called.
     """
     generator = _by_name.get(name)
     if generator is None:
         close = close_name(name, tuple(_by_name)) or next(iter(_by_name))
-        message = f"{operation}: there is no random generator named {name!r}"
+        text = f"there is no random generator named {name!r}"
+        message = f"{operation}: " * bool(operation) + text
         wanted = "one of " + ", ".join(map(repr, _by_name))
         fix = Fix("impl", f"pass impl={close!r}, or leave impl out", {"impl": close})
         raise invalid_value(message, operation, "impl", name, wanted, fix=fix)

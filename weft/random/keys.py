@@ -17,8 +17,7 @@ from weft.arrays.array import Array, put, signature_of, to_layout
 from weft.arrays.conversion import as_array
 from weft.core.trace import bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
-from weft.errors import DTypeError, Fix, ShapeError, WeftOverflowError, WeftTypeError
-from weft.errors.argument_errors import invalid_class
+from weft.errors import DTypeError, Fix, ShapeError, WeftOverflowError, WeftTypeError, api_boundary
 from weft.kinds.arguments import NEVER
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
@@ -53,20 +52,21 @@ def _word(value: Any, call: Arguments) -> Any:
     of = type_of(value)
     wanted = "an integer, or an integer array without dimensions"
     if of.dtype not in dtypes.BITS and not (of.dtype in dtypes.FLOATING and config.lenient()):
-        message = f"fold_in takes an integer, not {of}"
+        message = f"takes an integer, not {of}"
         fix = Fix("convert", "convert it: data.astype('uint32')", {"dtype": "uint32"})
-        raise DTypeError(message, operation="fold_in", got=str(of), wanted=wanted, fix=fix)
+        raise DTypeError(message, got=str(of), wanted=wanted, fix=fix)
     if of.shape:
-        message = f"fold_in takes one integer, not an array of shape {of.shape}"
+        message = f"takes one integer, not an array of shape {of.shape}"
         fix = Fix("vmap", "map over it: weft.vmap(weft.random.fold_in, (None, 0))(key, data)", {})
         wanted = "an integer array without dimensions"
-        raise ShapeError(message, operation="fold_in", got=str(of), wanted=wanted, fix=fix)
+        raise ShapeError(message, got=str(of), wanted=wanted, fix=fix)
     return value
 
 
 Word = Annotated[Any, Kind(_word, "an integer of 32 bits", (0.5, -1), 1, static=False, plain=NEVER)]
 
 
+@api_boundary
 def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """A random key from a seed.
 
@@ -84,10 +84,10 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     >>> weft.random.key_data(weft.random.key(7))
     Array([0, 7], dtype=uint32)
     """
-    generator = _generator("key", impl, dtype)
-    return _make_key("key", seed, generator, True)
+    return _make_key(seed, _generator(impl, dtype), True)
 
 
+@api_boundary
 def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     """A random key from a seed as an array of its bits (uint32), without a type of its own.
 
@@ -100,9 +100,10 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     Array([0, 7], dtype=uint32)
     """
     typed = config.settings().enable_custom_prng
-    return _make_key("PRNGKey", seed, _generator("PRNGKey", impl), typed)
+    return _make_key(seed, _generator(impl), typed)
 
 
+@api_boundary
 def key_dtype(impl_spec: Any = None) -> KeyDType:
     """The dtype of the keys of a generator, named as in `key`. Raises WeftValueError as it does.
 
@@ -111,20 +112,20 @@ def key_dtype(impl_spec: Any = None) -> KeyDType:
     >>> weft.random.key_dtype("rbg") == weft.random.key(0, impl="rbg").dtype
     True
     """
-    return _generator("key_dtype", impl_spec).dtype
+    return _generator(impl_spec).dtype
 
 
-def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
+def _generator(impl: Any, dtype: Any = None) -> Generator:
     if isinstance(dtype, KeyDType):
-        if impl is not None and _generator(operation, impl).dtype is not dtype:
-            message = f"{operation}: impl and dtype name different generators"
+        if impl is not None and _generator(impl).dtype is not dtype:
+            message = "impl and dtype name different generators"
             got = f"impl={impl!r}, dtype={dtype}"
-            raise WeftTypeError(message, operation=operation, got=got, wanted="one of them")
+            raise WeftTypeError(message, got=got, wanted="one of them")
         return dtype.implementation
     if dtype is not None:
-        message = f"{operation}: {dtype!r} is no dtype of random keys"
+        message = f"{dtype!r} is no dtype of random keys"
         wanted = "the dtype of a key, or weft.random.key_dtype()"
-        raise DTypeError(message, operation=operation, got=f"dtype={dtype!r}", wanted=wanted)
+        raise DTypeError(message, got=f"dtype={dtype!r}", wanted=wanted)
     if impl is None:
         return default_generator()
     if isinstance(impl, Generator):
@@ -132,20 +133,21 @@ def _generator(operation: str, impl: Any, dtype: Any = None) -> Generator:
     if isinstance(impl, KeyDType):
         return impl.implementation
     if isinstance(impl, str):
-        return generator_named(impl, operation)
-    message = f"{operation}: impl is the name of a random generator"
-    raise invalid_class(message, operation, "impl", impl, 'a name such as "threefry2x32"')
+        return generator_named(impl)
+    got = f"impl={impl!r:.80} of class {type(impl).__name__}"
+    wanted = 'a name such as "threefry2x32"'
+    raise WeftTypeError("impl is the name of a random generator", got=got, wanted=wanted)
 
 
-def _make_key(operation: str, seed: Any, generator: Generator, typed: bool) -> Any:
+def _make_key(seed: Any, generator: Generator, typed: bool) -> Any:
     if isinstance(seed, (int, np.integer, np.bool_)) or (
         isinstance(seed, np.ndarray) and not seed.ndim and seed.dtype.kind in "iub"
     ):
         number = int(seed)
         if not -(1 << 63) <= number < 1 << 63 and not isinstance(seed, (np.generic, np.ndarray)):
-            message = f"{operation}: the seed {number} does not fit in 64 bits"
+            message = f"the seed {number} does not fit in 64 bits"
             fix = Fix("smaller", "take a smaller one, such as seed % 2**63")
-            raise WeftOverflowError(message, operation=operation, got=number, fix=fix)
+            raise WeftOverflowError(message, got=number, fix=fix)
         return _make_key_of_number(number, generator, typed)
     if isinstance(seed, np.ndarray) and seed.dtype.kind in "iub":
         seed = as_array(seed)  # with dimensions
@@ -154,8 +156,7 @@ def _make_key(operation: str, seed: Any, generator: Generator, typed: bool) -> A
         got = repr(of) if isinstance(of, ArrayType) else f"{seed!r:.60}"
         already = isinstance(of, ArrayType) and isinstance(of.dtype, KeyDType)
         raise WeftTypeError(
-            f"{operation} takes an integer as its seed, not {'a key' if already else got}",
-            operation=operation,
+            f"takes an integer as its seed, not {'a key' if already else got}",
             got=f"{got} of class {type(seed).__name__}",
             wanted="an integer, or an integer array without dimensions",
             fix=Fix("use_key", "use the key itself, or split it", {})
@@ -163,10 +164,11 @@ def _make_key(operation: str, seed: Any, generator: Generator, typed: bool) -> A
             else Fix("integer", "pass an integer, such as 0", {"seed": 0}),
         )
     if of.shape:
-        message = f"{operation} takes one seed, not an array of shape {of.shape}"
+        message = f"takes one seed, not an array of shape {of.shape}"
         wanted = "an integer array without dimensions"
-        fix = Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{operation})(seeds)", {})
-        raise ShapeError(message, operation=operation, got=str(of), wanted=wanted, fix=fix)
+        name = "key" if typed else "PRNGKey"
+        fix = Fix("vmap", f"map over the seeds: weft.vmap(weft.random.{name})(seeds)", {})
+        raise ShapeError(message, got=str(of), wanted=wanted, fix=fix)
     if offset := config.settings().random_seed_offset:
         seed = seed + of.dtype.type(offset % (1 << dtypes.itemsize_bits(of.dtype)))
     return _seed(seed, generator=generator, typed=typed)
@@ -248,6 +250,7 @@ def _fold_in(key: UnusedKey, data: Word) -> Array:
     return _like(key, stream.generator.fold_in(stream.bits, convert(data, dtypes.uint32)))
 
 
+@api_boundary
 def clone(key: Any) -> Array:
     """Copies a key, so that `debug_key_reuse` accepts that it draws the same numbers again.
 
@@ -257,12 +260,13 @@ def clone(key: Any) -> Array:
     ...     bool(weft.random.normal(key) == weft.random.normal(weft.random.clone(key)))
     True
     """
-    key, _ = check_keys("clone", key)
+    key, _ = check_keys(key)
     if config.settings().debug_key_reuse and isinstance(type_of(key).dtype, KeyDType):
         return clone_key(key)
     return key
 
 
+@api_boundary
 def key_data(keys: Any) -> Array:
     """The bits of keys: uint32, with the dimensions of a key's bits behind those of the keys.
 
@@ -271,7 +275,7 @@ def key_data(keys: Any) -> Array:
     >>> weft.random.key_data(weft.random.key(7))
     Array([0, 7], dtype=uint32)
     """
-    keys, _ = check_keys("key_data", keys)
+    keys, _ = check_keys(keys)
     of = type_of(keys)
     if not isinstance(of.dtype, KeyDType):
         return keys
@@ -280,6 +284,7 @@ def key_data(keys: Any) -> Array:
     return extended_dtypes.key_bits(keys)
 
 
+@api_boundary
 def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     """Keys of the given bits: the inverse of `key_data`; `impl` (None: the default generator)
     and `dtype` as in `key`.
@@ -289,7 +294,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     >>> weft.random.key_data(weft.random.wrap_key_data(np.array([0, 7], np.uint32)))
     Array([0, 7], dtype=uint32)
     """
-    generator = _generator("wrap_key_data", impl, dtype)
+    generator = _generator(impl, dtype)
     bits = key_bits_array
     if isinstance(bits, (np.ndarray, np.generic)):
         of = ArrayType(bits.shape, bits.dtype)
@@ -298,9 +303,8 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     n = len(generator.key_shape)
     if of.dtype != np.uint32 or of.ndim < n or of.shape[of.ndim - n :] != generator.key_shape:
         wanted = ", ".join(map(str, generator.key_shape))
-        message = f"wrap_key_data takes the bits of {generator.name} keys, not {of}"
-        got = str(of)
-        raise DTypeError(message, operation="wrap_key_data", got=got, wanted=f"u32[..., {wanted}]")
+        message = f"takes the bits of {generator.name} keys, not {of}"
+        raise DTypeError(message, got=str(of), wanted=f"u32[..., {wanted}]")
     key_type = of.update(shape=of.shape[: of.ndim - n], dtype=generator.dtype, weak_type=False)
     if isinstance(bits, np.ndarray):
         bits = as_array(bits)
@@ -322,6 +326,7 @@ def _view(array: Array, type: ArrayType) -> Array:
     return Array(array._live(), type, signature_of(type, array._kept_place(), None))
 
 
+@api_boundary
 def key_impl(keys: Any) -> str:
     """The name of the generator of keys, of any shape.
 
@@ -330,7 +335,7 @@ def key_impl(keys: Any) -> str:
     >>> weft.random.key_impl(weft.random.key(0))
     'threefry2x32'
     """
-    keys, _ = check_keys("key_impl", keys)
+    keys, _ = check_keys(keys)
     dtype = type_of(keys).dtype
     generator: Generator = (
         dtype.implementation if isinstance(dtype, KeyDType) else default_generator()

@@ -15,7 +15,6 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import invalid_value
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
@@ -43,9 +42,9 @@ from weft.random.uniforms import integers_below
 
 
 def _population(value: Any, call: Arguments) -> Any:
-    name, operation, x = call.name, call.operation, value
+    name, x = call.name, value
     if not isinstance(x, (int, np.integer)) and not _is_key_array(x):
-        x = check_parameter(operation, name, x, complex_numbers=True)
+        x = check_parameter(name, x, complex_numbers=True)
     if not isinstance(x, (int, np.integer)) and type_of(x).shape:
         return x
     try:
@@ -57,8 +56,8 @@ def _population(value: Any, call: Arguments) -> Any:
         got, wanted = f"{name} of type {type_of(x)}", "an int or an array"
         raise WeftTypeError(message, got=got, wanted=wanted) from None
     if n < 0:
-        message = f"{operation}: {name} is a number of elements and not negative"
-        raise invalid_value(message, operation, name, n, "0 or more")
+        message = f"{name} is a number of elements and not negative"
+        raise WeftValueError(message, got=f"{name}={n}", wanted="0 or more")
     return n
 
 

@@ -23,6 +23,7 @@ from weft import dtypes
 from weft.control_flow.jit_primitive import eager_program, jit_program
 from weft.core.jaxpr import Jaxpr
 from weft.core.types import type_of
+from weft.errors import api_boundary
 from weft.kinds.array_function import ArrayFunction
 from weft.kinds.compiled_functions import OneEquation
 from weft.lowering.executables import Program
@@ -146,7 +147,7 @@ class Draw(ArrayFunction):
         sharding = kwargs.get("out_sharding")
         if sharding is None:
             return super()._unknown_call(args, kwargs)
-        check_sharding(self.operation, sharding)
+        api_boundary(self.operation)(check_sharding)(sharding)
         # The constraint is an equation of the caller's program, which has the devices.
         out = self(*args, **{**kwargs, "out_sharding": None})
         return constrain(out, sharding, self.operation, "the result")

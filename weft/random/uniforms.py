@@ -10,8 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array, put
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix
-from weft.errors.argument_errors import invalid_dtype
+from weft.errors import DTypeError, Fix
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
 from weft.ops.elementwise.arithmetic import max as maximum
@@ -65,10 +64,9 @@ def _probability(value: Any, call: Arguments) -> Any:
     value = real_kind.take(value, call)
     of = type_of(value)
     if of.dtype not in dtypes.FLOATING:
-        name = call.operation
-        message = f"{name}: the probability p is a floating-point number, not {of}"
+        message, got = f"the probability p is a floating-point number, not {of}", f"p of type {of}"
         fix = Fix("float", "pass a float, such as 0.5", {"argument": "p"})
-        raise invalid_dtype(message, name, "p", of, "a float, or an array of those", fix=fix)
+        raise DTypeError(message, got=got, wanted="a float, or an array of those", fix=fix)
     return value
 
 

@@ -72,7 +72,7 @@ def rng_bit_generator(
     ((4,), (2, 3), dtype('uint32'))
     """
     refuse_sharding("rng_bit_generator", out_sharding)
-    lengths = integers_of(shape, "rng_bit_generator", "shape")
+    lengths = integers_of(shape, "shape", "rng_bit_generator")
     try:
         chosen = RandomAlgorithm(algorithm)
     except ValueError:
@@ -144,7 +144,7 @@ def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
     (2, 3)
     """
     low, high = operands("rng_uniform", user_value(a), user_value(b))
-    return rng_uniform_p.bind(low, high, shape=integers_of(shape, "rng_uniform", "shape"))
+    return rng_uniform_p.bind(low, high, shape=integers_of(shape, "shape", "rng_uniform"))
 
 
 def uniform_type(a: ArrayType, b: ArrayType, *, shape: Shape) -> ArrayType:

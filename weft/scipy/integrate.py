@@ -32,16 +32,16 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     Array(3., dtype=float32)
     """
     name = "integrate.trapezoid"
-    check_dimensions(name, "y", y, 1)
+    check_dimensions("y", y, 1)
     of = type_of(y)
     place = axis_of(axis, of.ndim, name)
-    check_dimensions(name, "dx", dx, 0)
+    check_dimensions("dx", dx, 0)
     if x is not None:
-        check_dimensions(name, "x", x, 1)
+        check_dimensions("x", x, 1)
         x_type = type_of(x)
         if x_type.ndim == 1 and x_type.shape[0] != of.shape[place]:
             got = f"y: {of}, x: {x_type}, axis={axis}"
-            raise wrong_shape(name, got, f"an x of {of.shape[place]} elements")
+            raise wrong_shape(got, f"an x of {of.shape[place]} elements")
         if x_type.ndim > 1:
-            broadcast_shape(name, of.shape, x_type.shape)
+            broadcast_shape(of.shape, x_type.shape)
     return numpy_trapezoid(y, x, dx, axis)

@@ -131,23 +131,23 @@ class RegularGridInterpolator:
         fill_value: Any = np.nan,
     ) -> None:
         name = "interpolate.RegularGridInterpolator"
-        check_choice(method, _METHODS, name, "method")
-        check_flag(bounds_error, name, "bounds_error")
+        check_choice(method, _METHODS, "method")
+        check_flag(bounds_error, "bounds_error")
         if bounds_error:
             why = "the result outside of the grid is fill_value"
             raise not_taken(name, "bounds_error", True, why, "leave it out", False)
         if not isinstance(points, (tuple, list)) or not points:
-            raise wrong_value(name, f"points={points!r:.80}", "a tuple of arrays as points")
+            raise wrong_value(f"points={points!r:.80}", "a tuple of arrays as points")
         for number, row in enumerate(points):
-            check_dimensions(name, f"points[{number}]", row, 1, 1, dtypes.REAL)
+            check_dimensions(f"points[{number}]", row, 1, 1, dtypes.REAL)
             _check_rising(name, number, row)
-        check_numbers(name, "values", values)
+        check_numbers("values", values)
         lengths = tuple(type_of(row).shape[0] for row in points)
         if type_of(values).shape[: len(points)] != lengths or 0 in lengths:
             got = f"values: {type_of(values)}, points: {lengths}"
-            raise wrong_shape(name, got, f"values of shape {lengths}")
+            raise wrong_shape(got, f"values of shape {lengths}")
         if fill_value is not None:
-            check_dimensions(name, "fill_value", fill_value, 0, 0)
+            check_dimensions("fill_value", fill_value, 0, 0)
         self.grid = tuple(jnp.asarray(row) for row in points)
         self.values = jnp.asarray(values)
         self.method = method
@@ -164,17 +164,17 @@ class RegularGridInterpolator:
         """
         name = "interpolate.RegularGridInterpolator"
         chosen = self.method if method is None else method
-        check_choice(chosen, _METHODS, name, "method")
+        check_choice(chosen, _METHODS, "method")
         if isinstance(xi, tuple):
-            check_arrays(name, *xi)
-            shape = broadcast_shape(name, *[type_of(x).shape for x in xi])
+            check_arrays(*xi)
+            shape = broadcast_shape(*[type_of(x).shape for x in xi])
             known = promoted(name, *operands(name, *xi))
             xi = jnp.stack([broadcasted(x, shape) for x in known], axis=-1)
-        check_dimensions(name, "xi", xi, 1, accepted=dtypes.REAL)
+        check_dimensions("xi", xi, 1, accepted=dtypes.REAL)
         if type_of(xi).ndim == 1 and type_of(xi).size % len(self.grid) == 0:
             xi = jnp.reshape(xi, (-1, len(self.grid)))
         if type_of(xi).shape[-1] != len(self.grid):
-            raise wrong_shape(name, f"xi: {type_of(xi)}", f"an xi of shape (..., {len(self.grid)})")
+            raise wrong_shape(f"xi: {type_of(xi)}", f"an xi of shape (..., {len(self.grid)})")
         return _interpolate(self.values, xi, self.fill_value, self.grid, chosen)
 
 

@@ -37,30 +37,28 @@ __dir__ = public_names(globals())
 
 
 def _coordinates(value: Any, call: Arguments) -> Any:
-    operation, of = call.operation, call.type
+    of = call.type
     several = isinstance(value, (list, tuple))
     if not several:
-        check_dimensions(operation, call.name, value, 1)
+        check_dimensions(call.name, value, 1)
     count = len(value) if several else type_of(value).shape[0]
     if count != of.ndim:
         got = f"input: {of}, {count} coordinates"
-        raise wrong_shape(operation, got, f"{of.ndim} arrays of coordinates")
+        raise wrong_shape(got, f"{of.ndim} arrays of coordinates")
     if not several:
-        check_numbers(operation, call.name, value, dtypes.REAL)
+        check_numbers(call.name, value, dtypes.REAL)
         return value
     for number, row in enumerate(value):
-        check_numbers(operation, f"{call.name}[{number}]", row, dtypes.REAL)
-    broadcast_shape(operation, *[type_of(row).shape for row in value])
+        check_numbers(f"{call.name}[{number}]", row, dtypes.REAL)
+    broadcast_shape(*[type_of(row).shape for row in value])
     return (*value,)
 
 
 def _order(value: Any, call: Arguments) -> int:
     if isinstance(value, bool) or value not in (0, 1):
-        message = f"{call.operation} has no splines of order {value!r}"
+        message = f"has no splines of order {value!r}"
         got, fix = f"order={value!r:.80}", Fix("order", "pass order=1", {"order": 1})
-        raise WeftNotImplementedError(
-            message, operation=call.operation, got=got, wanted="0 or 1", fix=fix
-        )
+        raise WeftNotImplementedError(message, got=got, wanted="0 or 1", fix=fix)
     return int(value)
 
 
@@ -131,13 +129,13 @@ def map_coordinates(
     Array([ 5. , 12.5], dtype=float32)
     """
     if not input.size:
-        raise wrong_value(None, f"input: {type_of(input)}", "an input with elements")
+        raise wrong_value(f"input: {type_of(input)}", "an input with elements")
     shape, dtype = input.shape, input.dtype
     wide = computing_dtype(dtype) if order else dtype
     values, cval = input.astype(wide), cval.astype(wide)
     # Coordinates of 16 bits cannot distinguish the elements of a large axis.
     rows = [c.astype(computing_dtype(c.dtype)) for c in coordinates]
-    places = broadcast_shape(None, *[c.shape for c in rows])
+    places = broadcast_shape(*[c.shape for c in rows])
     axes = [_neighbours(broadcasted(c, places), order) for c in rows]
     out: Any = None
     for corner in itertools.product(*axes):

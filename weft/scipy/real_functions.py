@@ -18,7 +18,6 @@ from weft.arrays.conversion import scalar_array
 from weft.core.trace import current_variable
 from weft.core.types import ArrayType, check_unmasked, type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
-from weft.errors.argument_errors import invalid_class, invalid_dtype
 from weft.kinds.arguments import NEVER, count_from
 from weft.kinds.array_function import ArrayFunction
 from weft.kinds.checks import (
@@ -46,35 +45,36 @@ Result = TypeVar("Result")
 _trace = current_variable.get
 
 
-def operand_type(operation: str, name: str, value: Any) -> ArrayType:
+def operand_type(name: str, value: Any) -> ArrayType:
     """The type of an argument. Raises WeftTypeError with its name if it is no array or number."""
     listed = isinstance(value, (list, tuple))
-    check_unmasked(value, operation)
+    check_unmasked(value, "")
     try:
         if not listed:
             return canonical_type(value)
     except TypeError:
         pass
-    message = f"{operation} takes arrays or numbers, and {name} is a {type(value).__name__}"
+    message = f"takes arrays or numbers, and {name} is a {type(value).__name__}"
+    got = f"{name}={value!r:.80} of class {type(value).__name__}"
     wanted = "an array, a NumPy array or a number"
     fix = Fix("array", f"convert it: weft.numpy.array({name})", {}) if listed else None
-    raise invalid_class(message, operation, name, value, wanted, fix=fix)
+    raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
 
 
 def _take_real(value: Any, call: Arguments) -> Any:
-    of = operand_type(call.operation, call.name, value)
+    of = operand_type(call.name, value)
     if of.dtype not in dtypes.REAL and of.dtype not in dtypes.BOOLEAN:
-        message = f"{call.operation} takes real numbers as {call.name}"
+        message = f"takes real numbers as {call.name}"
         wanted = "an integer or floating-point dtype"
         fix = to_dtype(call.name, of.dtype, dtypes.float32)
-        raise invalid_dtype(message, call.operation, call.name, of, wanted, fix=fix)
+        raise DTypeError(message, got=f"{call.name} of type {of}", wanted=wanted, fix=fix)
     # No array of integers holds a large number, and a real one does.
     large = type(value) is int and not dtypes.fits(value, dtypes.default_int())
     return float(value) if large else value
 
 
 def _take_numbers(value: Any, call: Arguments) -> Any:
-    of = operand_type(call.operation, call.name, value)
+    of = operand_type(call.name, value)
     return value if of.dtype in dtypes.COMPLEX else _take_real(value, call)
 
 
@@ -104,27 +104,23 @@ def real(means: str, right: Any, check: Callable[[ArrayType, Arguments], None]) 
 Natural = Annotated[int, count_from(0, use=0)]
 
 
-def real_dtype(operation: str, values: Sequence[Any]) -> tuple[Any, bool]:
+def real_dtype(values: Sequence[Any]) -> tuple[Any, bool]:
     """The floating-point dtype that operands promote to, and whether it is weak."""
     types = [canonical_type(x) for x in values]
-    try:
-        dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
-    except DTypeError as error:
-        error.operation = operation
-        raise
+    dtype, weak = dtypes.promote(*[(of.dtype, of.weak_type) for of in types])
     return inexact(dtype), weak
 
 
 def to_working_dtype(*values: Any) -> tuple[Any, ...]:
     """Real arrays in the dtype of the computation, and the dtype of the result."""
-    dtype, _ = real_dtype("", values)
+    dtype, _ = real_dtype(values)
     return *[convert_element_type(x, computing_dtype(dtype)) for x in values], dtype
 
 
 _NUMBERS = (bool, int, float, complex, np.generic, np.ndarray)
 
 
-def _scalar(value: Any, dtype: Any, weak: bool, operation: str) -> Any:
+def _scalar(value: Any, dtype: Any, weak: bool) -> Any:
     """Converts a number to a dtype; an array stays as it is."""
     if not isinstance(value, _NUMBERS) or np.ndim(value):
         return value
@@ -134,18 +130,15 @@ def _scalar(value: Any, dtype: Any, weak: bool, operation: str) -> Any:
     return float(value) if weak else in_dtype(value, dtype)
 
 
-def real_operands(
-    operation: str, names: Sequence[str], values: Sequence[Any]
-) -> tuple[list[Any], Any]:
+def real_operands(names: Sequence[str], values: Sequence[Any]) -> tuple[list[Any], Any]:
     """Arguments with numbers in the real dtype to which all promote, and that dtype."""
     call = Arguments()
-    call.operation = operation
     taken = []
     for name, value in zip(names, values, strict=True):
         call.name = name
         taken.append(_take_real(value, call))
-    dtype, weak = real_dtype(operation, taken)
-    return [_scalar(x, dtype, weak, operation) for x in taken], dtype
+    dtype, weak = real_dtype(taken)
+    return [_scalar(x, dtype, weak) for x in taken], dtype
 
 
 class RealFunction(ArrayFunction):
@@ -176,8 +169,8 @@ class RealFunction(ArrayFunction):
         if self.of_complex and any(type_of(x).dtype in dtypes.COMPLEX for x in values):
             values = promote_operands(self.operation, *values)
         else:
-            dtype, weak = real_dtype(self.operation, values)
-            values = [_scalar(x, dtype, weak, self.operation) for x in values]
+            dtype, weak = real_dtype(values)
+            values = [_scalar(x, dtype, weak) for x in values]
         taken.update(zip(given, values, strict=True))
         return taken
 
@@ -191,7 +184,7 @@ class ElementwiseFunction(RealFunction):
         shapes = [type_of(x).shape for x in self.given(taken).values()]
         if len({*shapes}) > 1:
             check_ranks(self.operation, shapes)
-            broadcast_shape(self.operation, *shapes)
+            broadcast_shape(*shapes)
         return taken
 
     def __init__(
@@ -207,8 +200,8 @@ class ElementwiseFunction(RealFunction):
         arrays = by_name.values()
         if self.of_complex and any(x.dtype in dtypes.COMPLEX for x in arrays):
             return self.of_complex(*promoted(self.operation, *arrays))
-        dtype, _ = real_dtype(self.operation, [*arrays])
-        shape = broadcast_shape(self.operation, *[x.shape for x in arrays])
+        dtype, _ = real_dtype([*arrays])
+        shape = broadcast_shape(*[x.shape for x in arrays])
         operands = {name: _prepare(x, computing_dtype(dtype), shape) for name, x in by_name.items()}
         out = self.formula(**{**taken, **operands})
         out = self.then(out) if self.then else out

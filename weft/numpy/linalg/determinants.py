@@ -17,7 +17,6 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftNotImplementedError
-from weft.errors.argument_errors import refusal
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.operands import SquareMatrix, is_complex, returned, widened
@@ -207,10 +206,10 @@ def _slogdet_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 def _by_lu(value: Any, call: Arguments) -> None:
     if value != "lu":
-        message = f"{call.operation}: there is no method {value!r}"
+        message = f"there is no method {value!r}"
         fix = Fix("method", "leave method out", {"method": None})
         got, wanted = f"method={value!r:.80}", 'None or "lu"'
-        raise refusal(WeftNotImplementedError, message, call.operation, got, wanted, fix)
+        raise WeftNotImplementedError(message, got=got, wanted=wanted, fix=fix)
 
 
 Method = Annotated[str | None, Kind(_by_lu, 'None or "lu", the only method', ("qr", 1))]

@@ -25,7 +25,7 @@ def _triangle(value: Any, call: Arguments) -> str:
 
 
 def _flag_or_none(value: Any, call: Arguments) -> bool:
-    check_flag(value, call.operation, call.name, none=True)
+    check_flag(value, call.name, none=True)
     return bool(value)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, overload
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.errors import Fix, WeftValueError
-from weft.errors.argument_errors import refusal, unknown_option
+from weft.errors.argument_errors import unknown_option
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind
@@ -42,8 +42,7 @@ def _subset(value: Any, call: Arguments) -> tuple[int, int]:
         wanted = f"(first, end) with 0 <= first <= end <= {count}, and full_matrices=False"
         right = ["full_matrices=False"] * full + [f"subset_by_index=(0, {count})"] * (not fine)
         fix = Fix("subset", f"pass {' and '.join(right)}")
-        message = f"{call.operation}: {what}"
-        raise refusal(WeftValueError, message, call.operation, got, wanted, fix)
+        raise WeftValueError(what, got=got, wanted=wanted, fix=fix)
     return bounds
 
 

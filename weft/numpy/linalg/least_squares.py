@@ -11,7 +11,6 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import Flag, Prepared
 from weft.kinds.array_function import array_function, private_function, python_function
 from weft.kinds.checks import broadcasted, check_arrays, computing_dtype
@@ -43,24 +42,24 @@ from weft.ops.structural.shape import broadcast_in_dim
 
 
 def _tolerance(value: Any, call: Arguments) -> Any:
-    name, argument = call.operation, call.name
+    argument = call.name
     other = call["rtol"] if argument in ("rcond", "tol") and "rtol" in call else None
     if other is not None:
-        message = f"{name}: rtol and {argument} are two tolerances for one thing"
+        message = f"rtol and {argument} are two tolerances for one thing"
         got = f"rtol={other!r:.40} and {argument}={value!r:.40}"
         fix = Fix("one", f"leave {argument} out", {argument: None})
-        raise refusal(WeftValueError, message, name, got, "one of them", fix)
-    check_arrays(name, value, argument=argument)
+        raise WeftValueError(message, got=got, wanted="one of them", fix=fix)
+    check_arrays(value, argument=argument)
     of, batch = type_of(value), call.type.shape[:-2]
     fits = of.ndim <= len(batch) and all(
         n in (1, m) for n, m in zip(of.shape[::-1], batch[::-1], strict=False)
     )
     if of.dtype in dtypes.COMPLEX or not fits:
-        message = f"{name}: {argument} is a real number for each matrix, or one for all"
+        message = f"{argument} is a real number for each matrix, or one for all"
         got = f"{argument}: {of}, for matrices {call.type}"
         wanted = f"real numbers of a shape that broadcasts to {batch}"
         fix = Fix(argument, f"leave {argument} out", {argument: None})
-        raise refusal(WeftValueError, message, name, got, wanted, fix)
+        raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     return value
 
 
@@ -233,7 +232,7 @@ def _cond_order(value: Any, call: Arguments) -> Any:
     if not isinstance(value, str) and value in (2, -2):
         return 2 if value == 2 else -2
     order = matrix_order(value, call)
-    check_square(call.operation, "x", call["x"])
+    check_square("x", call["x"])
     return order
 
 

@@ -10,7 +10,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError
-from weft.errors.argument_errors import invalid_value, refusal
+from weft.errors.argument_errors import invalid_value
 from weft.kinds.arguments import NEVER, Axes, Flag
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, inexact
@@ -50,7 +50,7 @@ def matrix_order(value: Any, call: Arguments) -> Any:
 
 
 def _order(value: Any, call: Arguments) -> Any:
-    name, of, axis = call.operation, call.type, call["axis"]
+    of, axis = call.type, call["axis"]
     count = of.ndim if axis is None else len(axis)
     if count == 1:
         return 2 if value is None else _vector_order(value, call)
@@ -61,14 +61,14 @@ def _order(value: Any, call: Arguments) -> Any:
         order = "" if value is None else f", ord={value!r}"
         text = f"use weft.numpy.linalg.vector_norm(x, axis={axis}{order})"
         fix = Fix("axis", "pass axis=(-2, -1)" if isinstance(value, str) else text)
-        message = f"{name} takes one or two axes"
-        raise refusal(ShapeError, message, name, f"axis={axis!r}", wanted, fix)
+        message = "takes one or two axes"
+        raise ShapeError(message, got=f"axis={axis!r}", wanted=wanted, fix=fix)
     if value is not None:
-        message = f"{name}: ord= with {count} dimensions needs axis="
+        message = f"ord= with {count} dimensions needs axis="
         wanted = "one or two dimensions, or axis"
         text = "pass axis=-1 for vectors, axis=(-2, -1) for matrices"
         fix = Fix("axis", text if count else "use abs(x), which is the norm of a number")
-        raise refusal(ShapeError, message, name, f"x: {of}, ord={value!r}", wanted, fix)
+        raise ShapeError(message, got=f"x: {of}, ord={value!r}", wanted=wanted, fix=fix)
     return 2
 
 

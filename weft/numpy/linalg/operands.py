@@ -14,7 +14,6 @@ import numpy as np
 from weft import dtypes
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError
-from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import NEVER, common
 from weft.kinds.checks import check_arrays, computing_dtype, convert, inexact
 from weft.kinds.kind import Arguments, Kind
@@ -24,53 +23,48 @@ from weft.ops.operand_errors import to_dtype
 from weft.typing import ArrayLike
 
 
-def check_matrices(
-    operation: str, argument: str, a: Any, least: int = 2, square: bool = False
-) -> None:
+def check_matrices(argument: str, a: Any, least: int = 2, square: bool = False) -> None:
     """Raises WeftTypeError, DTypeError or ShapeError unless an argument is an array of matrices.
 
     square: whether they have to be square, for the fix.
     """
-    check_arrays(operation, a, argument=argument)
+    check_arrays(a, argument=argument)
     of = type_of(a)
     if of.dtype not in dtypes.ANY:
-        message = f"{operation} does not take {dtypes.short_name(of.dtype)}"
-        got = f"{argument}: {of}"
+        message, got = f"does not take {dtypes.short_name(of.dtype)}", f"{argument}: {of}"
         fix = to_dtype(argument, of.dtype, dtypes.float32)
-        raise refusal(DTypeError, message, operation, got, "numbers or booleans", fix)
+        raise DTypeError(message, got=got, wanted="numbers or booleans", fix=fix)
     if of.ndim < least:
         what = "matrices" if least == 2 else "vectors or matrices"
         more = "[:, None]" if of.ndim else f".reshape({', '.join('1' * least)})"
-        message = f"{operation} takes {what}"
         got = f"{argument}: {of} with {of.ndim} dimensions"
         text = f"add dimensions: {argument}{more}"
         if square and of.ndim:
             text = f"make a matrix of it, such as the diagonal one: weft.numpy.diag({argument})"
-        fix = Fix("expand_dims", text)
-        raise refusal(ShapeError, message, operation, got, f"{least} dimensions or more", fix)
+        fix, wanted = Fix("expand_dims", text), f"{least} dimensions or more"
+        raise ShapeError(f"takes {what}", got=got, wanted=wanted, fix=fix)
 
 
 _INSTEAD = "for other matrices there are pinv, lstsq, svd and qr"
 
 
-def check_square(operation: str, argument: str, a: Any, instead: str = _INSTEAD) -> None:
+def check_square(argument: str, a: Any, instead: str = _INSTEAD) -> None:
     """Raises as `check_matrices`, and ShapeError for matrices that are not square.
 
     instead: what the error advises.
     """
-    check_matrices(operation, argument, a, square=True)
+    check_matrices(argument, a, square=True)
     of = type_of(a)
     if of.shape[-1] != of.shape[-2]:
-        message = f"{operation} takes square matrices"
-        got = f"{argument}: {of}"
-        wanted = "last two dimensions of equal size"
-        raise refusal(ShapeError, message, operation, got, wanted, Fix("square", instead, {}))
+        got, wanted = f"{argument}: {of}", "last two dimensions of equal size"
+        fix = Fix("square", instead, {})
+        raise ShapeError("takes square matrices", got=got, wanted=wanted, fix=fix)
 
 
 def _hermitian(value: Any, call: Arguments) -> bool:
-    check_flag(value, call.operation, call.name)
+    check_flag(value, call.name)
     if value and call.type.ndim > 1:
-        check_square(call.operation, *next(iter(call.items())))
+        check_square(*next(iter(call.items())))
     return bool(value)
 
 
@@ -86,9 +80,9 @@ def matrix_kind(
 
     def take(value: Any, call: Arguments) -> Any:
         if square:
-            check_square(call.operation, call.name, value, instead)
+            check_square(call.name, value, instead)
         else:
-            check_matrices(call.operation, call.name, value, least)
+            check_matrices(call.name, value, least)
         return user_value(value) if isinstance(value, np.generic) else value
 
     rows = np.arange(12, dtype=np.float32).reshape(3, 4)

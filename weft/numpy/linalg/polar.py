@@ -15,7 +15,6 @@ from weft.control_flow.while_loop import while_loop
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_arrays
@@ -37,14 +36,14 @@ from weft.ops.structural.joining import concatenate
 
 
 def _tall(value: Any, call: Arguments) -> Any:
-    check_arrays(call.operation, value, argument=call.name)
+    check_arrays(value, argument=call.name)
     of = type_of(value)
-    check_matrix(call.operation, of)
+    check_matrix(of)
     if of.ndim != 2 or of.shape[0] < of.shape[1]:
-        message = f"{call.operation} takes one matrix that is not wider than high"
+        message = "takes one matrix that is not wider than high"
         got, wanted = f"{call.name} {of}", "shape (m, n) with m >= n"
         fix = Fix("transpose", "for several use vmap; for a wide matrix pass x.T.conj()", {})
-        raise refusal(ShapeError, message, call.operation, got, wanted, fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     return value
 
 
@@ -52,8 +51,8 @@ def _bad_option(
     call: Arguments, got: Any, wanted: str, kind: type[WeftError] = WeftValueError
 ) -> WeftError:
     fix = Fix(call.name, f"leave {call.name} out for the default", {})
-    message = f"{call.operation}: {call.name} is not {wanted}"
-    return refusal(kind, message, call.operation, f"{call.name}={got!r}", wanted, fix)
+    message = f"{call.name} is not {wanted}"
+    return kind(message, got=f"{call.name}={got!r}", wanted=wanted, fix=fix)
 
 
 def _sizes(value: Any, call: Arguments) -> tuple[Any, Any]:

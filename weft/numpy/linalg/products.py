@@ -12,7 +12,6 @@ import numpy as np
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import NEVER, DType, Integer, Precision, Promoted
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import axis_of, check_arrays
@@ -26,26 +25,25 @@ from weft.numpy.linear_algebra import matmul
 
 
 def _chain(value: Any, call: Arguments) -> tuple[Any, ...]:
-    name = call.operation
     if not isinstance(value, (tuple, list)):
-        message = f"{name} takes a sequence of arrays"
+        message = "takes a sequence of arrays"
         got = f"arrays of class {type(value).__name__}"
         wanted = "a list or tuple of two or more arrays"
         listed = Fix("list", "pass them as a list: multi_dot([a, b, c])", {})
-        raise refusal(WeftTypeError, message, name, got, wanted, listed)
-    check_arrays(name, *value)
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=listed)
+    check_arrays(*value)
     if len(value) < 2:
-        message = f"{name} takes two or more arrays"
+        message = "takes two or more arrays"
         fix = Fix("single", "use it as it is: arrays[0]") if value else None
-        raise refusal(WeftValueError, message, name, f"{len(value)} arrays", "two or more", fix)
+        raise WeftValueError(message, got=f"{len(value)} arrays", wanted="two or more", fix=fix)
     ranks = [type_of(x).ndim for x in value]
     if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
-        message = f"{name} takes matrices, and vectors at the ends"
+        message = "takes matrices, and vectors at the ends"
         got = ", ".join(str(type_of(x)) for x in value)
         wanted = "two dimensions each, or one for the first and the last"
         text = "use weft.numpy.matmul, which takes other dimensions, for two at a time: a @ b @ c"
         fix = Fix("matmul", text if min(ranks) else "multiply by a number with *")
-        raise refusal(ShapeError, message, name, got, wanted, fix)
+        raise ShapeError(message, got=got, wanted=wanted, fix=fix)
     return tuple(value)
 
 

@@ -97,7 +97,7 @@ def _solve_broadcast(a: Any, b: Any) -> Any:
         beside = b.transpose(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1)
         x = solved(a, beside.reshape(a.shape[0], -1)).reshape(beside.shape)
         return returned(x.transpose(*range(1, b.ndim - 1), 0, b.ndim - 1), dtype)
-    batch = broadcast_shape("linalg.solve", a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shape(a.shape[:-2], b.shape[:-2], operation="linalg.solve")
     return returned(solved(a, broadcasted(b, (*batch, *b.shape[-2:]))), dtype)
 
 

@@ -267,8 +267,8 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     >>> lax.reduce_precision(3.14159, exponent_bits=5, mantissa_bits=3)
     Array(3.25, dtype=float32, weak_type=True)
     """
-    exponent_bits = integer_of(exponent_bits, "reduce_precision", "exponent_bits")
-    mantissa_bits = integer_of(mantissa_bits, "reduce_precision", "mantissa_bits")
+    exponent_bits = integer_of(exponent_bits, "exponent_bits", "reduce_precision")
+    mantissa_bits = integer_of(mantissa_bits, "mantissa_bits", "reduce_precision")
     if exponent_bits < 1 or mantissa_bits < 0:
         message = "reduce_precision takes at least one exponent bit and no negative number of bits"
         got = f"exponent_bits={exponent_bits}, mantissa_bits={mantissa_bits}"

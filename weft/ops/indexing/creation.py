@@ -97,7 +97,7 @@ def full(
 
 def _lengths(operation: str, shape: Sequence[int] | int) -> tuple[int, ...]:
     """The shape as Python integers. Raises ShapeError for a negative length."""
-    out = (shape,) if isinstance(shape, int) else integers_of(shape, operation, "shape")
+    out = (shape,) if isinstance(shape, int) else integers_of(shape, "shape", operation)
     if any(length < 0 for length in out):
         message, got = f"{operation}: a length is negative", f"shape {out}"
         raise ShapeError(message, operation=operation, got=got, wanted="lengths of at least 0")
@@ -207,7 +207,7 @@ def broadcasted_iota(
     return iota_p.bind(
         dtype=dtypes.parse(dtype),
         shape=lengths,
-        dimension=integer_of(dimension, "iota", "dimension"),
+        dimension=integer_of(dimension, "dimension", "iota"),
     )
 
 

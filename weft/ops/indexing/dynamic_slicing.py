@@ -154,7 +154,7 @@ def dynamic_slice(
     >>> dynamic_slice(np.arange(5), (3,), (3,))
     Array([2, 3, 4], dtype=int32)
     """
-    sizes = integers_of(slice_sizes, "dynamic_slice", "slice_sizes")
+    sizes = integers_of(slice_sizes, "slice_sizes", "dynamic_slice")
     starts = _positions(
         "dynamic_slice", type_of(operand).shape, start_indices, allow_negative_indices
     )
@@ -408,7 +408,7 @@ def dynamic_slice_in_dim(
     starts[place] = _position(start_index, shape[place], allow_negative_indices)
     sizes = (
         *shape[:place],
-        integer_of(slice_size, "dynamic_slice_in_dim", "slice_size"),
+        integer_of(slice_size, "slice_size", "dynamic_slice_in_dim"),
         *shape[place + 1 :],
     )
     return _dynamic_slice(operand, starts, sizes)
@@ -497,7 +497,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     """
     shape = type_of(operand).shape
     place = canonical_axis(axis, len(shape), "index_in_dim")
-    found, length = integer_of(index, "index_in_dim", "index"), shape[place]
+    found, length = integer_of(index, "index", "index_in_dim"), shape[place]
     if not -length <= found < length:
         message = f"index_in_dim: index {found} is out of bounds for a dimension of length {length}"
         got = f"index {found} along dimension {place} of shape {shape}"

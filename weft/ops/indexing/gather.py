@@ -136,7 +136,7 @@ def gather(
         "fill_value": None if fill_value is None else np.asarray(fill_value).item(),
     }
     numbers = canonical_numbers(dimension_numbers, GatherDimensionNumbers, "gather")
-    sizes = integers_of(slice_sizes, "gather", "slice_sizes")
+    sizes = integers_of(slice_sizes, "slice_sizes", "gather")
     if extended_dtypes.is_key(operand):
         tail = type_of(operand).dtype.key_shape
         rank = len(numbers.offset_dims) + type_of(start_indices).ndim - 1
@@ -155,7 +155,7 @@ def canonical_numbers(numbers: Any, kind: type[N], operation: str) -> N:
         message = f"{operation}: dimension_numbers is a {kind.__name__}"
         raise invalid_type(message, operation, "dimension_numbers", numbers, kind.__name__)
     make: Any = kind
-    return make(*(integers_of(dims, operation, "dimension_numbers") for dims in numbers))
+    return make(*(integers_of(dims, "dimension_numbers", operation) for dims in numbers))
 
 
 # ---- rules -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Any
 from weft.arrays.array import Array
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
+from weft.errors import api_boundary
 from weft.ops.declare import result_type
 from weft.ops.elementwise.arithmetic import add, mul, scalar
 from weft.ops.elementwise.complex import real
@@ -31,6 +32,7 @@ from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.runtime import stablehlo
 
 
+@api_boundary
 def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     """The lower triangular L with positive diagonal for which L times its adjoint is x.
 
@@ -48,7 +50,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
      [1. 2.]]
     """
     check_flags("cholesky", symmetrize_input=symmetrize_input)
-    check_matrix("cholesky", type_of(x), square=True)
+    check_matrix(type_of(x), square=True)
     return cholesky_p.bind(symmetrized(x) if symmetrize_input else x)
 
 
@@ -58,7 +60,7 @@ def symmetrized(x: Any) -> Any:
 
 
 def cholesky_type(x: ArrayType) -> ArrayType:
-    check_matrix("cholesky", x, square=True)
+    check_matrix(x, square=True)
     return result_type((x,), x.shape, x.dtype)
 
 

@@ -11,7 +11,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix
+from weft.errors import Fix, api_boundary
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, mul, neg
 from weft.ops.elementwise.complex import complex as complex_
@@ -53,6 +53,7 @@ class EigImplementation(enum.Enum):
     LAPACK = "lapack"
 
 
+@api_boundary
 def eig(
     x: Any,
     *,
@@ -99,8 +100,8 @@ def eig(
     )
     if implementation not in (None, EigImplementation.LAPACK):
         wanted = "implementation=None or EigImplementation.LAPACK"
-        raise no_algorithm("eig", f"implementation={implementation!r}", wanted)
-    refuse_magma("eig", use_magma)
+        raise no_algorithm(f"implementation={implementation!r}", wanted)
+    refuse_magma(use_magma)
     out: list[Any] = eig_p.bind(
         x,
         left=bool(compute_left_eigenvectors),
@@ -111,7 +112,7 @@ def eig(
 
 
 def eig_type(x: ArrayType, *, left: bool, right: bool, vector_derivatives: bool) -> list[ArrayType]:
-    check_matrix("eig", x, square=True)
+    check_matrix(x, square=True)
     dtype = dtypes.to_complex(x.dtype)
     return factor_types(x, (x.shape[:-1], dtype), *[(x.shape, dtype)] * (left + right))
 

@@ -14,7 +14,7 @@ from weft.arrays.array import Array
 from weft.core import rules
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
-from weft.errors.argument_errors import invalid_value
+from weft.errors import Fix, WeftValueError, api_boundary
 from weft.ops.declare import emit_reduction
 from weft.ops.elementwise.arithmetic import abs as abs_
 from weft.ops.elementwise.arithmetic import add, div, eq, gt, mul, scalar, sub
@@ -61,6 +61,7 @@ class EighImplementation(enum.Enum):
     QDWH = "qdwh"
 
 
+@api_boundary
 def eigh(
     x: Any,
     *,
@@ -105,9 +106,9 @@ def eigh(
     )
     if implementation not in (None, EighImplementation.QR):
         wanted = "implementation=None or EighImplementation.QR"
-        raise no_algorithm("eigh", f"implementation={implementation!r}", wanted)
-    check_matrix("eigh", type_of(x), square=True)
-    chosen = index_range("eigh", subset_by_index, type_of(x).shape[-1])
+        raise no_algorithm(f"implementation={implementation!r}", wanted)
+    check_matrix(type_of(x), square=True)
+    chosen = index_range(subset_by_index, type_of(x).shape[-1])
     whole = bool(symmetrize_input)
     v, w = eigh_p.bind(symmetrized(x) if whole else x, lower=bool(lower), hermitian=whole)
     if chosen is not None:
@@ -115,7 +116,7 @@ def eigh(
     return v, w
 
 
-def index_range(operation: str, given: Any, count: int) -> tuple[int, int] | None:
+def index_range(given: Any, count: int) -> tuple[int, int] | None:
     """A range of indices as (start, stop). Raises WeftValueError for an invalid one."""
     if given is None:
         return None
@@ -124,13 +125,15 @@ def index_range(operation: str, given: Any, count: int) -> tuple[int, int] | Non
         start, stop = found
         if 0 <= start <= stop <= count:
             return start, stop
-    message = f"{operation}: subset_by_index is not a range of indices"
+    argument, whole = "subset_by_index", (0, count)
+    message, got = f"{argument} is not a range of indices", f"{argument}={given!r:.80}"
     wanted = f"integers (start, stop) with 0 <= start <= stop <= {count}"
-    raise invalid_value(message, operation, "subset_by_index", given, wanted, (0, count))
+    fix = Fix(argument, f"pass {argument}={whole}", {argument: whole})
+    raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
 
 
 def eigh_type(x: ArrayType, *, lower: bool, hermitian: bool) -> list[ArrayType]:
-    check_matrix("eigh", x, square=True)
+    check_matrix(x, square=True)
     return factor_types(x, (x.shape, x.dtype), (x.shape[:-1], dtypes.to_real(x.dtype)))
 
 

@@ -77,16 +77,16 @@ class Reflections:
         return dv, self._solve(change)
 
 
-def check_reflections(operation: str, a: ArrayType, taus: ArrayType) -> None:
+def check_reflections(a: ArrayType, taus: ArrayType) -> None:
     """Raises DTypeError and ShapeError unless `taus` may belong to the columns of `a`."""
-    check_matrix(operation, a)
-    check_dtypes(operation, "a", a, "taus", taus)
+    check_matrix(a)
+    check_dtypes("a", a, "taus", taus)
     if (
         taus.ndim != a.ndim - 1
         or taus.shape[:-1] != a.shape[:-2]
         or taus.shape[-1] > min(a.shape[-2:])
     ):
-        message, got = f"{operation}: taus do not belong to a", f"a {a} and taus {taus}"
+        message, got = "taus do not belong to a", f"a {a} and taus {taus}"
         wanted = (
             "taus of shape (..., k) with the batch dimensions of a, and k at most its "
             f"number of rows and of columns, {min(a.shape[-2:])}"
@@ -116,7 +116,7 @@ def householder_product(a: Any, taus: Any) -> Array:
 
 
 def householder_product_type(a: ArrayType, taus: ArrayType) -> ArrayType:
-    check_reflections("householder_product", a, taus)
+    check_reflections(a, taus)
     if a.shape[-2] < a.shape[-1]:
         message, got = "householder_product: the matrix is too wide", f"a {a}"
         fix = Fix("slice", "leave columns out: a[..., :a.shape[-2]]")
@@ -183,8 +183,8 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
 def ormqr_type(
     a: ArrayType, taus: ArrayType, c: ArrayType, *, left: bool, transpose: bool
 ) -> ArrayType:
-    check_reflections("ormqr", a, taus)
-    check_dtypes("ormqr", "a", a, "c", c)
+    check_reflections(a, taus)
+    check_dtypes("a", a, "c", c)
     if (
         c.ndim != a.ndim
         or c.shape[:-2] != a.shape[:-2]

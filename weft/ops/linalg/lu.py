@@ -9,8 +9,7 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import invalid_dtype
+from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
 from weft.ops.declare import emit_reduction, result_type
 from weft.ops.elementwise.arithmetic import add, sub
 from weft.ops.elementwise.selection import select
@@ -58,7 +57,7 @@ def lu(x: Any) -> tuple[Array, Array, Array]:
 
 
 def lu_type(x: ArrayType) -> list[ArrayType]:
-    check_matrix("lu", x)
+    check_matrix(x)
     *batch, m, n = x.shape
     pivots, permutation = ((*batch, min(m, n)), dtypes.int32), ((*batch, m), dtypes.int32)
     return factor_types(x, (x.shape, x.dtype), pivots, permutation)
@@ -147,16 +146,15 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
 
 
 def pivots_type(pivots: ArrayType, *, permutation_size: int) -> ArrayType:
-    operation = "lu_pivots_to_permutation"
     if pivots.dtype != dtypes.int32:
-        message = f"{operation} does not take {pivots.dtype}"
+        message, got = f"does not take {pivots.dtype}", f"pivots of type {pivots}"
         fix = to_dtype("pivots", pivots.dtype, dtypes.int32)
-        raise invalid_dtype(message, operation, "pivots", pivots, "int32", fix)
+        raise DTypeError(message, got=got, wanted="int32", fix=fix)
     if pivots.ndim < 1:
-        message, got = f"{operation} takes pivots with a dimension", f"pivots of type {pivots}"
+        message, got = "takes pivots with a dimension", f"pivots of type {pivots}"
         raise ShapeError(message, got=got, wanted="shape (..., k)")
     if not isinstance(permutation_size, int) or permutation_size < pivots.shape[-1]:
-        message = f"{operation}: permutation_size is too small"
+        message = "permutation_size is too small"
         got = f"permutation_size={permutation_size!r}, and pivots of type {pivots}"
         wanted = f"an integer of {pivots.shape[-1]} or more: the number of rows"
         fix = Fix("permutation_size", f"pass {pivots.shape[-1]}, or the rows of a tall matrix")

@@ -25,7 +25,7 @@ from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full_like, zeros_like_array
 from weft.ops.indexing.gather import GatherDimensionNumbers, GatherScatterMode, gather
 from weft.ops.indexing.slicing import slice as slice_
-from weft.ops.operand_errors import to_dtype, unfit
+from weft.ops.operand_errors import to_dtype
 from weft.ops.products.dot import batch_matmul
 from weft.ops.structural.shape import broadcast_in_dim, move_dim, reshape, transpose
 from weft.ops.structural.tangents import jointly_linear_jvp
@@ -38,39 +38,38 @@ ACCEPTED = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.c
 # ---- types -------------------------------------------------------------------------------------
 
 
-def check_matrix(operation: str, x: ArrayType, square: bool = False) -> None:
+def check_matrix(x: ArrayType, square: bool = False) -> None:
     """Raises DTypeError and ShapeError for a type that is not of matrices that LAPACK takes."""
     if x.dtype not in ACCEPTED:
-        message = f"{operation} does not take {x.dtype}"
+        message = f"does not take {x.dtype}"
         wanted = "float32, float64, complex64 or complex128"
         fix = to_dtype("x", x.dtype, dtypes.float32)
-        raise DTypeError(message, operation=operation, got=str(x), wanted=wanted, fix=fix)
+        raise DTypeError(message, got=str(x), wanted=wanted, fix=fix)
     if x.ndim < 2:
         rows = math.isqrt(x.size) if square else x.size
         columns = rows if square else 1
         fix = Fix("reshape", f"reshape it: x.reshape({rows}, {columns})")
         raise ShapeError(
-            f"{operation} takes matrices",
-            operation=operation,
+            "takes matrices",
             got=f"{x} with {x.ndim} dimensions",
             wanted="2 dimensions or more; all before the last two are batch dimensions",
             fix=fix if rows * columns == x.size else None,
         )
     if square and x.shape[-1] != x.shape[-2]:
         wanted = "last two dimensions of equal size"
-        raise unfit(ShapeError, operation, "square matrices", (x,), wanted)
+        raise ShapeError("takes square matrices", got=str(x), wanted=wanted)
 
 
-def check_dtypes(operation: str, first: str, x: ArrayType, second: str, y: ArrayType) -> None:
+def check_dtypes(first: str, x: ArrayType, second: str, y: ArrayType) -> None:
     """Raises DTypeError for two operands, given with their names, of different dtypes."""
     if x.dtype != y.dtype:
-        message, got = f"{operation} takes operands of one dtype", f"{first} {x} and {second} {y}"
+        message, got = "takes operands of one dtype", f"{first} {x} and {second} {y}"
         fix = (
             to_dtype(first, x.dtype, y.dtype)
             if dtypes.is_complex(y.dtype)
             else to_dtype(second, y.dtype, x.dtype)
         )
-        raise DTypeError(message, operation=operation, got=got, wanted="equal dtypes", fix=fix)
+        raise DTypeError(message, got=got, wanted="equal dtypes", fix=fix)
 
 
 def factor_types(x: ArrayType, *results: tuple[Sequence[int], Any]) -> list[ArrayType]:
@@ -232,11 +231,11 @@ def pass_thin() -> Fix:
     return Fix("full_matrices", "pass full_matrices=False", {"full_matrices": False})
 
 
-def no_algorithm(operation: str, got: str, wanted: str) -> WeftNotImplementedError:
+def no_algorithm(got: str, wanted: str) -> WeftNotImplementedError:
     """The error for an algorithm that is not implemented; `got` is the argument with its value."""
-    message = f"{operation} is not computed that way here"
+    message = "is not computed that way here"
     fix = Fix("leave_out", f"leave out {got.partition('=')[0]}: LAPACK computes it")
-    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return WeftNotImplementedError(message, got=got, wanted=wanted, fix=fix)
 
 
 def matmul(x: Any, y: Any) -> Any:

@@ -8,7 +8,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.rules import Values, Zero
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix
+from weft.errors import Fix, api_boundary
 from weft.ops.elementwise.arithmetic import add, eq, neg, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import complex as complex_
@@ -44,6 +44,7 @@ from weft.ops.structural.joining import concatenate
 from weft.runtime import stablehlo
 
 
+@api_boundary
 def qr(
     x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
 ) -> tuple[Array, ...]:
@@ -69,19 +70,19 @@ def qr(
      [4. 2.]]
     """
     flags = check_flags("qr", pivoting=pivoting, full_matrices=full_matrices)
-    refuse_magma("qr", use_magma)
+    refuse_magma(use_magma)
     return tuple(qr_p.bind(x, **flags))
 
 
-def refuse_magma(operation: str, use_magma: bool | None) -> None:
+def refuse_magma(use_magma: bool | None) -> None:
     """Raises WeftNotImplementedError if `use_magma` is true."""
-    check_flag(use_magma, operation, "use_magma", none=True)
+    check_flag(use_magma, "use_magma", none=True)
     if use_magma:
-        raise no_algorithm(operation, f"use_magma={use_magma!r}", "use_magma=None or False")
+        raise no_algorithm(f"use_magma={use_magma!r}", "use_magma=None or False")
 
 
 def qr_type(x: ArrayType, *, pivoting: bool, full_matrices: bool) -> list[ArrayType]:
-    check_matrix("qr", x)
+    check_matrix(x)
     *batch, m, n = x.shape
     k = m if full_matrices else min(m, n)
     order = [((*batch, n), dtypes.int32)] if pivoting else []
@@ -199,7 +200,7 @@ def geqrf(x: Any) -> tuple[Any, Any]:
 
 
 def geqrf_type(x: ArrayType) -> list[ArrayType]:
-    check_matrix("geqrf", x)
+    check_matrix(x)
     return factor_types(x, (x.shape, x.dtype), ((*x.shape[:-2], min(x.shape[-2:])), x.dtype))
 
 

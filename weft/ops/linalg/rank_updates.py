@@ -6,8 +6,7 @@ from typing import Any
 
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError
-from weft.errors.argument_errors import invalid_type
+from weft.errors import Fix, ShapeError, WeftTypeError, api_boundary
 from weft.ops.elementwise.arithmetic import add, lt, mul, scalar
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.selection import select
@@ -28,6 +27,7 @@ from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import expand_dims
 
 
+@api_boundary
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     """The upper triangular factor of R^H R + w w^H, from R and w.
 
@@ -43,12 +43,12 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     [[5.]]
     """
     r, w = type_of(r_matrix), type_of(w_vector)
-    check_matrix("cholesky_update", r, square=True)
-    check_dtypes("cholesky_update", "r_matrix", r, "w_vector", w)
+    check_matrix(r, square=True)
+    check_dtypes("r_matrix", r, "w_vector", w)
     if w.shape != r.shape[:-1]:
-        message = "cholesky_update: the vector does not fit the matrix"
+        message = "the vector does not fit the matrix"
         got, wanted = f"r_matrix {r} and w_vector {w}", f"w_vector of shape {r.shape[:-1]}"
-        raise ShapeError(message, operation="cholesky_update", got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     row = conjugate(expand_dims(w_vector, (w.ndim - 1,)))
     # The part below the diagonal is not read.
     stacked = concatenate([triangle(r_matrix, False), row], r.ndim - 2)
@@ -59,6 +59,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     return scaled_rows(factor, convert_element_type(signs, r.dtype))
 
 
+@api_boundary
 def symmetric_product(
     a_matrix: Any,
     c_matrix: Any,
@@ -84,19 +85,18 @@ def symmetric_product(
     """
     check_flags("symmetric_product", symmetrize_output=symmetrize_output)
     a, c = type_of(a_matrix), type_of(c_matrix)
-    check_matrix("symmetric_product", a)
-    check_dtypes("symmetric_product", "a_matrix", a, "c_matrix", c)
+    check_matrix(a)
+    check_dtypes("a_matrix", a, "c_matrix", c)
     if c.shape != (*a.shape[:-1], a.shape[-2]):
-        message = "symmetric_product: the matrices do not fit together"
+        message = "the matrices do not fit together"
         got = f"a_matrix {a} and c_matrix {c}"
         wanted = f"c_matrix of shape {(*a.shape[:-1], a.shape[-2])}"
-        raise ShapeError(message, operation="symmetric_product", got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float)):
             text = "leave both out: alpha * symmetric_product(a_matrix, c_matrix) + beta * c_matrix"
-            operation, fix = "symmetric_product", Fix(name, text)
-            message = f"{operation}: {name} is no number"
-            raise invalid_type(message, operation, name, value, "a Python number", fix=fix)
+            message, got = f"{name} is no number", f"{name}={value!r:.80}"
+            raise WeftTypeError(message, got=got, wanted="a Python number", fix=Fix(name, text))
     out = mul(matmul(a_matrix, swapped(a_matrix)), scalar(float(alpha), a_matrix))
     if beta:
         out = add(out, mul(c_matrix, scalar(float(beta), c_matrix)))

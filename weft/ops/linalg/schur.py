@@ -7,6 +7,7 @@ from typing import Any
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import ArrayType
+from weft.errors import api_boundary
 from weft.ops.flags import check_flags
 from weft.ops.flops import of_factorization
 from weft.ops.linalg.matrices import (
@@ -22,6 +23,7 @@ from weft.ops.linalg.matrices import (
 from weft.runtime import stablehlo
 
 
+@api_boundary
 def schur(
     x: Any,
     *,
@@ -52,13 +54,13 @@ def schur(
     check_flags("schur", compute_schur_vectors=compute_schur_vectors, sort_eig_vals=sort_eig_vals)
     for name, value in (("sort_eig_vals", sort_eig_vals), ("select_callable", select_callable)):
         if value is not None and not (name == "sort_eig_vals" and not value):
-            raise no_algorithm("schur", f"{name}={value!r}", "eigenvalues in LAPACK's order")
+            raise no_algorithm(f"{name}={value!r}", "eigenvalues in LAPACK's order")
     out: list[Any] = schur_p.bind(x, vectors=bool(compute_schur_vectors))
     return out
 
 
 def schur_type(x: ArrayType, *, vectors: bool) -> list[ArrayType]:
-    check_matrix("schur", x, square=True)
+    check_matrix(x, square=True)
     return factor_types(x, (x.shape, x.dtype)) * (2 if vectors else 1)
 
 
@@ -107,7 +109,7 @@ def hessenberg(a: Any) -> tuple[Array, Array]:
 
 
 def hessenberg_type(a: ArrayType) -> list[ArrayType]:
-    check_matrix("hessenberg", a, square=True)
+    check_matrix(a, square=True)
     return factor_types(a, (a.shape, a.dtype), ((*a.shape[:-2], max(0, a.shape[-1] - 1)), a.dtype))
 
 

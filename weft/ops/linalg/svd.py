@@ -11,7 +11,7 @@ from weft.core.jaxpr import Equation
 from weft.core.primitive import Work
 from weft.core.rules import Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import WeftValueError
+from weft.errors import WeftValueError, api_boundary
 from weft.ops.elementwise.arithmetic import add, div, mul, scalar, sub
 from weft.ops.elementwise.elementary import is_complex
 from weft.ops.elementwise.selection import select
@@ -101,6 +101,7 @@ def svd(
 ) -> Any: ...
 
 
+@api_boundary
 def svd(
     x: Any,
     *,
@@ -137,13 +138,13 @@ def svd(
     check_flags("svd", full_matrices=full_matrices, compute_uv=compute_uv)
     if algorithm not in _ROUTINES:
         wanted = "algorithm=None or SvdAlgorithm.DEFAULT, DIVIDE_AND_CONQUER or QR"
-        raise no_algorithm("svd", f"algorithm={algorithm!r}", wanted)
-    check_matrix("svd", type_of(x))
-    chosen = index_range("svd", subset_by_index, min(type_of(x).shape[-2:]))
+        raise no_algorithm(f"algorithm={algorithm!r}", wanted)
+    check_matrix(type_of(x))
+    chosen = index_range(subset_by_index, min(type_of(x).shape[-2:]))
     if chosen is not None and full_matrices and compute_uv:
-        message = "svd: subset_by_index and full_matrices exclude one another"
+        message = "subset_by_index and full_matrices exclude one another"
         got, wanted = f"subset_by_index={subset_by_index!r} and full_matrices=True", "one of them"
-        raise WeftValueError(message, operation="svd", got=got, wanted=wanted, fix=pass_thin())
+        raise WeftValueError(message, got=got, wanted=wanted, fix=pass_thin())
     routine = _ROUTINES[algorithm]
     if not compute_uv:
         [s] = svd_p.bind(x, full_matrices=False, compute_uv=False, routine=routine)
@@ -158,7 +159,7 @@ def svd(
 def svd_type(
     x: ArrayType, *, full_matrices: bool, compute_uv: bool, routine: str
 ) -> list[ArrayType]:
-    check_matrix("svd", x)
+    check_matrix(x)
     *batch, m, n = x.shape
     k = min(m, n)
     s = (*batch, k), dtypes.to_real(x.dtype)

@@ -77,8 +77,8 @@ def triangular_solve(
 
 
 def triangular_solve_type(a: ArrayType, b: ArrayType, *, left_side: bool, **_: Any) -> ArrayType:
-    check_matrix("triangular_solve", a, square=True)
-    check_dtypes("triangular_solve", "a", a, "b", b)
+    check_matrix(a, square=True)
+    check_dtypes("a", a, "b", b)
     shared = b.shape[-2 if left_side else -1] if b.ndim > 1 else None
     if a.shape[:-2] != b.shape[:-2] or a.ndim != b.ndim or shared != a.shape[-1]:
         side = "b has as many rows as a" if left_side else "b has as many columns as a has rows"

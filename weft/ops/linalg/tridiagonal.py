@@ -57,7 +57,7 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
 
 
 def tridiagonal_type(a: ArrayType, *, lower: bool) -> list[ArrayType]:
-    check_matrix("tridiagonal", a, square=True)
+    check_matrix(a, square=True)
     *batch, n = a.shape[:-1]
     beside, real = (*batch, max(0, n - 1)), dtypes.to_real(a.dtype)
     return factor_types(
@@ -111,12 +111,11 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
 def tridiagonal_solve_type(
     dl: ArrayType, d: ArrayType, du: ArrayType, b: ArrayType, *, perturb_singular: bool
 ) -> ArrayType:
-    operation = "tridiagonal_solve"
     types = f"dl {dl}, d {d}, du {du}, b {b}"
     if b.dtype not in ACCEPTED or not dl.dtype == d.dtype == du.dtype == b.dtype:
         whole = any(dtypes.is_complex(x.dtype) for x in (dl, d, du, b))
         target = "complex64" if whole else "float32"
-        message = f"{operation} takes operands of one dtype, which is one of LAPACK's"
+        message = "takes operands of one dtype, which is one of LAPACK's"
         wanted = "float32, float64, complex64 or complex128, four times the same"
         fix = Fix("convert", f"convert each: dl.astype({target!r})", {"dtype": target})
         raise DTypeError(message, got=types, wanted=wanted, fix=fix)
@@ -124,11 +123,11 @@ def tridiagonal_solve_type(
         text = "for one right-hand side pass b[..., None]"
         if dl.shape != d.shape or du.shape != d.shape:
             text = "fill up with zeros: weft.numpy.pad(dl, (1, 0)), weft.numpy.pad(du, (0, 1))"
-        message = f"{operation}: the operands do not fit together"
+        message = "the operands do not fit together"
         wanted = "dl, d and du of shape (..., m), and b of shape (..., m, n)"
         fix = Fix("expand_dims", text)
         raise ShapeError(message, got=types, wanted=wanted, fix=fix)
-    check_matrix(operation, b)
+    check_matrix(b)
     return result_type((dl, d, du, b), b.shape, b.dtype)
 
 

@@ -181,9 +181,9 @@ def conv_general_dilated(
     lhs_shape, rhs_shape = type_of(lhs).shape, type_of(rhs).shape
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     ones = (1,) * (len(lhs_shape) - 2)
-    lhs_dilation = ones if lhs_dilation is None else integers_of(lhs_dilation, name, "lhs_dilation")
-    rhs_dilation = ones if rhs_dilation is None else integers_of(rhs_dilation, name, "rhs_dilation")
-    strides = integers_of(window_strides, name, "window_strides")
+    lhs_dilation = ones if lhs_dilation is None else integers_of(lhs_dilation, "lhs_dilation", name)
+    rhs_dilation = ones if rhs_dilation is None else integers_of(rhs_dilation, "rhs_dilation", name)
+    strides = integers_of(window_strides, "window_strides", name)
     if isinstance(padding, str):
         kernel = [rhs_shape[d] for d in numbers.rhs_spec[2:]]
         reach = [dilated(n, d) for n, d in zip(kernel, rhs_dilation, strict=False)]
@@ -197,8 +197,8 @@ def conv_general_dilated(
         lhs_dilation=lhs_dilation,
         rhs_dilation=rhs_dilation,
         dimension_numbers=numbers,
-        feature_group_count=integer_of(feature_group_count, name, "feature_group_count"),
-        batch_group_count=integer_of(batch_group_count, name, "batch_group_count"),
+        feature_group_count=integer_of(feature_group_count, "feature_group_count", name),
+        batch_group_count=integer_of(batch_group_count, "batch_group_count", name),
         precision=unless_algorithm(canonical_precision(precision, name)),
         preferred_element_type=canonical_element_type(preferred_element_type),
     )

@@ -321,7 +321,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     [3 2] [0 2]
     """
     axis = canonical_axis(axis, type_of(operand).ndim, "top_k")
-    values, places = top_k_p.bind(operand, k=integer_of(k, "top_k", "k"), axis=axis)
+    values, places = top_k_p.bind(operand, k=integer_of(k, "k", "top_k"), axis=axis)
     return values, places
 
 

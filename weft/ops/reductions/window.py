@@ -54,7 +54,7 @@ def window_params(
         "window_dilation": window_dilation,
     }
     found = {
-        name: (1,) * len(shape) if values is None else integers_of(values, "reduce_window", name)
+        name: (1,) * len(shape) if values is None else integers_of(values, name, "reduce_window")
         for name, values in given.items()
     }
     if isinstance(padding, str):

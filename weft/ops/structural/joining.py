@@ -55,7 +55,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Array:
         dtype = _one_dtype([type_of(x) for x in values], "concatenate")
         joined = concatenate([extended_dtypes.key_bits(x) for x in values], dimension)
         return extended_dtypes.wrap_key_bits(joined, dtype)
-    return concatenate_p.bind(*values, dimension=integer_of(dimension, "concatenate", "dimension"))
+    return concatenate_p.bind(*values, dimension=integer_of(dimension, "dimension", "concatenate"))
 
 
 def _one_dtype(types: Sequence[ArrayType], operation: str) -> Any:
@@ -182,7 +182,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
     >>> split(np.arange(5), (2, 3))
     [Array([0, 1], dtype=int32), Array([2, 3, 4], dtype=int32)]
     """
-    lengths = integers_of(sizes, "split", "sizes")
+    lengths = integers_of(sizes, "sizes", "split")
     place = canonical_axis(axis, type_of(operand).ndim, "split")
     if extended_dtypes.is_key(operand):
         dtype = type_of(operand).dtype
@@ -253,7 +253,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     >>> lax.rev(np.array([1, 2, 3]), (0,))
     Array([3, 2, 1], dtype=int32)
     """
-    axes = integers_of(dimensions, "rev", "dimensions")
+    axes = integers_of(dimensions, "dimensions", "rev")
     if extended_dtypes.is_key(operand):
         return extended_dtypes.through_bits(operand, lambda bits: rev(bits, axes))
     return rev_p.bind(operand, dimensions=axes) if axes else unchanged(operand)
@@ -302,7 +302,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
     >>> lax.tile(np.array([1, 2]), (2,))
     Array([1, 2, 1, 2], dtype=int32)
     """
-    counts, of = integers_of(reps, "tile", "reps"), type_of(operand)
+    counts, of = integers_of(reps, "reps", "tile"), type_of(operand)
     if len(counts) != of.ndim or any(count < 0 for count in counts):
         message, got = f"tile: {counts} does not fit {of}", f"reps {counts} and {of}"
         wanted = "one number of repetitions for each dimension"

@@ -24,7 +24,7 @@ def padding_of(padding: Any, operation: str, parts: tuple[str, ...]) -> tuple[An
     """A padding as tuples of integers: `parts` per dimension. Raises WeftTypeError for others."""
     wanted = f"({', '.join(parts)}) per dimension"
     try:
-        out = tuple(integers_of(entry, operation, "padding") for entry in padding)
+        out = tuple(integers_of(entry, "padding", operation) for entry in padding)
     except TypeError:
         out = None
     if out is None or any(len(entry) != len(parts) for entry in out):

@@ -32,36 +32,39 @@ from weft.typing import ArrayLike
 Ints = tuple[int, ...]
 
 
-def canonical_axis(axis: int, ndim: int, operation: str) -> int:
+def canonical_axis(axis: int, ndim: int, operation: str = "") -> int:
     """Returns an axis between 0 and ndim - 1. Raises AxisError if `axis` is out of range.
 
     Args:
         ndim: How many dimensions the array has.
-        operation: The operation's name in errors.
+        operation: The name of an operation without a boundary, for errors.
         axis: The axis, counted from the front or, if negative, from the end.
     """
-    index = integer_of(axis, operation, "an axis")
+    index = integer_of(axis, "an axis", operation)
     if not -ndim <= index < ndim:
-        message = f"{operation}: axis {axis} is out of range for an array of {ndim} dimensions"
+        text = f"axis {axis} is out of range for an array of {ndim} dimensions"
+        message = f"{operation}: " * bool(operation) + text
         got = f"axis {axis}"
         raise AxisError(message, operation=operation, got=got, wanted=f"{-ndim} <= axis < {ndim}")
     return index % ndim if ndim else 0
 
 
-def canonical_axes(axes: int | Sequence[int] | None, ndim: int, operation: str) -> tuple[int, ...]:
+def canonical_axes(
+    axes: int | Sequence[int] | None, ndim: int, operation: str = ""
+) -> tuple[int, ...]:
     """Returns axes between 0 and ndim - 1 (None: all). Raises AxisError if one repeats.
 
     Args:
         axes: An axis or several, counted from the front or, if negative, from the end.
         ndim: How many dimensions the array has.
-        operation: The operation's name in errors.
+        operation: The name of an operation without a boundary, for errors.
     """
     if axes is None:
         return tuple(range(ndim))
     given = (axes,) if not isinstance(axes, (tuple, list)) else tuple(axes)
     out = tuple(canonical_axis(axis, ndim, operation) for axis in given)
     if len(set(out)) != len(out):
-        message = f"{operation}: an axis is given twice"
+        message = f"{operation}: " * bool(operation) + "an axis is given twice"
         got = f"axes {given} of an array of {ndim} dimensions"
         raise AxisError(message, operation=operation, got=got, wanted="each axis once")
     return out
@@ -190,7 +193,7 @@ def reshape(
     """
     refuse_sharding("reshape", out_sharding)
     one = isinstance(new_sizes, int) and config.lenient()
-    new_sizes = integers_of((new_sizes,) if one else new_sizes, "reshape", "new_sizes")
+    new_sizes = integers_of((new_sizes,) if one else new_sizes, "new_sizes", "reshape")
     if dimensions is not None:
         operand = transpose(operand, dimensions)
     if type_of(operand).shape == new_sizes:
@@ -363,7 +366,7 @@ def reduced_shape(x: ArrayType, axes: tuple[int, ...], operation: str) -> tuple[
     Args:
         x: The type of the operand.
         axes: The axes to leave out, each between 0 and ndim - 1.
-        operation: The operation's name in errors.
+        operation: The name of an operation without a boundary, for errors.
     """
     canonical_axes(axes, x.ndim, operation)
     return tuple(s for i, s in enumerate(x.shape) if i not in axes)

@@ -34,7 +34,7 @@ def vq(obs: Vectors, code_book: Vectors, check_finite: NoEffect = True) -> tuple
     """
     if obs.ndim != code_book.ndim or obs.shape[1:] != code_book.shape[1:] or not code_book.shape[0]:
         got = f"obs: {obs.type}, code_book: {code_book.type}"
-        raise wrong_shape(None, got, "codes, of as many elements as observations have")
+        raise wrong_shape(got, "codes, of as many elements as observations have")
     dtype = inexact(common_dtype(obs, code_book))
     a, b = (x.astype(computing_dtype(dtype)) for x in (obs, code_book))
     if a.ndim == 1:

@@ -100,7 +100,7 @@ def eigh(
     if b is None:
         v, w = eigh_operation.eigh(widened(a), lower=lower, symmetrize_input=False)
     elif a.shape != b.shape:
-        raise wrong_shape(None, f"a: {type_of(a)}, b: {type_of(b)}", "a b of the shape of a")
+        raise wrong_shape(f"a: {type_of(a)}, b: {type_of(b)}", "a b of the shape of a")
     else:
         pair = mirrored(widened(a), lower), mirrored(widened(b), lower)
         v, w = _generalized_eigh(*pair, type, not eigvals_only)
@@ -120,7 +120,7 @@ def _range(value: Any, call: Arguments) -> Any:
         return int(pair[0]), int(pair[1])
     wanted = f'a select_range of two: with "i" numbers from 0 to {n - 1}, with "v" rising bounds'
     got = f"select={select!r}, select_range={value!r:.60}"
-    raise wrong_value(call.operation, got, wanted)
+    raise wrong_value(got, wanted)
 
 
 _vector = of_rank(1, 1)
@@ -142,7 +142,7 @@ def _eigh_tridiagonal(
     n, dtype = d.shape[0], d.dtype
     if e.shape[0] != max(n - 1, 0) or n == 0:
         got = f"d: {type_of(d)}, e: {type_of(e)}"
-        raise wrong_shape(None, got, "d of n >= 1 elements and e of n - 1")
+        raise wrong_shape(got, "d of n >= 1 elements and e of n - 1")
     first, last = select_range if select == "i" else (0, n - 1)
     d, e = widened(d).real, widened(e)
     v, w = eigh_operation.eigh(

@@ -146,7 +146,7 @@ def expm_frechet(
            [1., 1.]], dtype=float32)
     """
     if A.shape != E.shape:
-        raise wrong_shape(None, f"A: {type_of(A)}, E: {type_of(E)}", "an E of the shape of A")
+        raise wrong_shape(f"A: {type_of(A)}, E: {type_of(E)}", "an E of the shape of A")
 
     def exponential(x: Any) -> Any:
         return _exponential(x, upper=False, squarings=16)

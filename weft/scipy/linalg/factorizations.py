@@ -210,7 +210,7 @@ def qr_multiply(
     length, wanted = (c.shape[-1 if vector else -2], min(m, n)) if left else (c.shape[-1], m)
     if length != wanted:
         got = f"a: {type_of(a)}, c: {type_of(c)}, mode={mode!r}"
-        raise wrong_shape(None, got, f"a c with {wanted} {'rows' if left else 'columns'}")
+        raise wrong_shape(got, f"a c with {wanted} {'rows' if left else 'columns'}")
 
     def multiply(a: Any, c: Any) -> Any:
         packed, taus, *order = (qr_operation.geqp3 if pivoting else qr_operation.geqrf)(a)
@@ -359,7 +359,7 @@ def polar(
     m, n = x.shape[-2:]
     if (m < n) if right else (m > n):
         wanted = "at least as many rows as columns" if right else "no more rows than columns"
-        raise wrong_shape(None, f"a: {type_of(a)}, side={side!r}", f'{wanted}, or method="svd"')
+        raise wrong_shape(f"a: {type_of(a)}, side={side!r}", f'{wanted}, or method="svd"')
 
     def factors(x: Any) -> tuple[Any, Any]:
         u, *_ = unitary_factor(x, max_iterations, eps)

@@ -17,8 +17,8 @@ from weft.control_flow.fori_loop import fori_loop
 from weft.control_flow.loops import map as map_
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix
-from weft.errors.argument_errors import invalid_type, not_taken, wrong_shape
+from weft.errors import Fix, WeftTypeError
+from weft.errors.argument_errors import not_taken, wrong_shape
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import check_arrays, check_dimensions, convert
@@ -131,17 +131,17 @@ def _error(t: Any, f: Any, least: Any) -> Any:
 
 
 def _one_square(value: Any, call: Arguments) -> Any:
-    check_square(call.operation, call.name, value)
-    check_dimensions(call.operation, call.name, value, 2, 2)
+    check_square(call.name, value)
+    check_dimensions(call.name, value, 2, 2)
     return value
 
 
 def _function(value: Any, call: Arguments) -> Any:
     if not callable(value):
-        message = f"{call.operation} takes a function second"
+        message = "takes a function second"
         wanted = "a function of an array of eigenvalues"
         fix = Fix("function", "pass a function: weft.numpy.exp")
-        raise invalid_type(message, call.operation, call.name, value, wanted, fix=fix)
+        raise WeftTypeError(message, got=f"{call.name}={value!r:.80}", wanted=wanted, fix=fix)
     return value
 
 
@@ -186,10 +186,10 @@ def funm(A: OneSquare, func: Function, disp: Flag = True) -> Any:
     """
     t, z = triangular_schur(widened(A))
     values = func(t.diagonal())
-    check_arrays("linalg.funm", values)
+    check_arrays(values)
     if type_of(values).shape != (t.shape[-1],):
         got = f"func gives {type_of(values)} for {t.shape[-1]} eigenvalues"
-        raise wrong_shape(None, got, "a func that gives a value for each eigenvalue")
+        raise wrong_shape(got, "a func that gives a value for each eigenvalue")
     f, least = _parlett(t, convert(values, t.dtype))
     out = matmul(matmul(z, f), adjoint(z))
     return out if disp else (out, _error(t, f, least))

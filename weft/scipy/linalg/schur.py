@@ -122,6 +122,6 @@ def rsf2csf(T: SquareMatrix, Z: SquareMatrix, check_finite: NoEffect = True) -> 
            [0., 1.]], dtype=float32)
     """
     if T.shape[-1] != Z.shape[-1]:
-        raise wrong_shape(None, f"T: {type_of(T)}, Z: {type_of(Z)}", "a T and a Z of one size")
+        raise wrong_shape(f"T: {type_of(T)}, Z: {type_of(Z)}", "a T and a Z of one size")
     t, z = widened(T), widened(Z)
     return _triangular(t, z, dtypes.to_complex(jnp.promote_types(t.dtype, z.dtype)))

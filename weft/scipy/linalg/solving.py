@@ -11,8 +11,8 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of
-from weft.errors import DTypeError, Fix
-from weft.errors.argument_errors import invalid_class, wrong_shape
+from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.errors.argument_errors import wrong_shape
 from weft.kinds.arguments import NEVER, Flag, NoEffect, choice, common
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, check_choice
@@ -45,13 +45,13 @@ __all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]
 
 
 def _right_side(value: Any, call: Arguments) -> Any:
-    check_matrices(call.operation, call.name, value, least=1)
+    check_matrices(call.name, value, least=1)
     left, right = call.type, type_of(value)
     n = left.shape[-1]
     if right.shape[0 if right.ndim == 1 else -2] != n:
         got = f"{next(iter(call))}: {left}, b: {right}"
-        raise wrong_shape(call.operation, got, f"b of shape ({n},) or (..., {n}, k)")
-    broadcast_shape(call.operation, left.shape[:-2], right.shape[:-2])
+        raise wrong_shape(got, f"b of shape ({n},) or (..., {n}, k)")
+    broadcast_shape(left.shape[:-2], right.shape[:-2])
     return value
 
 
@@ -67,30 +67,30 @@ def _pair(maker: str, second: Any) -> Kind:
     def take(value: Any, call: Arguments) -> tuple[Any, ...]:
         if isinstance(value, (tuple, list)) and len(value) == 2:
             return (*value,)
-        message = f"{call.operation}: {call.name} is the pair that {maker} gives"
+        message = f"{call.name} is the pair that {maker} gives"
         wanted = f"a tuple of two, {call.name.replace('_and_', ' and ')}"
         fix = Fix("factor", f"pass {maker}(a)")
-        raise invalid_class(message, call.operation, call.name, value, wanted, fix=fix)
+        got = f"{call.name}={value!r:.80} of class {type(value).__name__}"
+        raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
 
     right = np.eye(3, dtype=np.float32), second
     return Kind(take, f"the pair that {maker} gives", (1, (1,)), right, plain=NEVER)
 
 
 def _pivots(value: Any, call: Arguments) -> Any:
-    check_matrices(call.operation, call.name, value, least=1)
-    of, name = type_of(value), call.operation
+    check_matrices(call.name, value, least=1)
+    of = type_of(value)
     if of.dtype not in dtypes.INTEGER:
-        message = f"{name}: pivots are numbers of rows"
-        fix = Fix("factor", "pass lu_factor(a)")
-        raise DTypeError(message, operation=name, got=f"piv: {of}", wanted="integers", fix=fix)
+        message, fix = "pivots are numbers of rows", Fix("factor", "pass lu_factor(a)")
+        raise DTypeError(message, got=f"piv: {of}", wanted="integers", fix=fix)
     if of.shape != call.type.shape[:-1]:
-        raise wrong_shape(name, f"lu: {call.type}, piv: {of}", "one pivot for each row of lu")
+        raise wrong_shape(f"lu: {call.type}, piv: {of}", "one pivot for each row of lu")
     return value
 
 
 def _turn(value: Any, call: Arguments) -> int:
     names: tuple[Any, ...] = ("N", "T", "C") if isinstance(value, str) else (0, 1, 2)
-    check_choice(value, names, call.operation, call.name)
+    check_choice(value, names, call.name)
     return names.index(value)
 
 
@@ -113,7 +113,7 @@ Turn = Annotated[Any, Kind(_turn, '0 or "N", 1 or "T", 2 or "C"', ("H", 3, None)
 def _system(a: Any, b: Any) -> tuple[Any, Any]:
     """Both in the dtype of the computation, with equal batch dimensions, and b as columns."""
     a, b = widened(a), widened(b if b.ndim > 1 else b[:, None])
-    batch = broadcast_shape(None, a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     return broadcasted(a, (*batch, *a.shape[-2:])), broadcasted(b, (*batch, *b.shape[-2:]))
 
 

@@ -34,7 +34,7 @@ __all__ = [
 
 def _blocks(value: Any, call: Arguments) -> tuple[Any, ...]:
     for number, x in enumerate(value):
-        check_dimensions(call.operation, f"{call.name}[{number}]", x, 0, 2)
+        check_dimensions(f"{call.name}[{number}]", x, 0, 2)
     return (*value,)
 
 
@@ -42,10 +42,10 @@ def _elements(least: int) -> Kind:
     """The kind of vectors of at least `least` elements."""
 
     def take(value: Any, call: Arguments) -> Any:
-        check_dimensions(call.operation, call.name, value, 1)
+        check_dimensions(call.name, value, 1)
         of = type_of(value)
         if of.shape[-1] < least:
-            raise wrong_shape(call.operation, f"{call.name}: {of}", f"at least {least} elements")
+            raise wrong_shape(f"{call.name}: {of}", f"at least {least} elements")
         return value
 
     wrong = (2.0, [1.0], *[np.ones(n, np.float32) for n in range(least)])
@@ -111,7 +111,7 @@ def _numbers(n: int) -> Any:
 
 
 def _side_by_side(*vectors: Any) -> list[Any]:
-    batch = broadcast_shape(None, *(x.shape[:-1] for x in vectors))
+    batch = broadcast_shape(*(x.shape[:-1] for x in vectors))
     return [broadcasted(x, (*batch, x.shape[-1])) for x in vectors]
 
 
@@ -265,7 +265,7 @@ def leslie(f: Coefficients, s: Vectors) -> Array:
     """
     n = f.shape[-1]
     if s.shape[-1] != n - 1:
-        raise wrong_shape(None, f"f: {type_of(f)}, s: {type_of(s)}", f"an s of {n - 1} elements")
+        raise wrong_shape(f"f: {type_of(f)}, s: {type_of(s)}", f"an s of {n - 1} elements")
     return _row_above_diagonal(*_side_by_side(f, s))
 
 
@@ -340,7 +340,7 @@ def hadamard(n: Positive, dtype: AnyDType = int) -> Array:
            [ 1, -1]], dtype=int32)
     """
     if n & (n - 1):
-        raise wrong_value(None, f"n={n}", "an n that is a power of two")
+        raise wrong_value(f"n={n}", "an n that is a power of two")
     place = np.arange(n)
     odd = np.bitwise_count(place[:, None] & place) % 2
     return jnp.asarray(1 - 2 * odd.astype(int), dtype=dtype)

@@ -93,7 +93,7 @@ def sylvester(a: Any, b: Any, c: Any, *, by_schur: bool = True, tol: float = 0.0
 
 def _not_negative(value: Any, call: Arguments) -> float:
     if not isinstance(value, (int, float)) or value < 0:
-        raise wrong_value(call.operation, f"tol={value!r:.80}", "a tol of 0 or more")
+        raise wrong_value(f"tol={value!r:.80}", "a tol of 0 or more")
     return float(value)
 
 
@@ -128,7 +128,7 @@ def solve_sylvester(
     if C.shape[-2:] != (A.shape[-1], B.shape[-1]):
         got = f"A: {type_of(A)}, B: {type_of(B)}, C: {type_of(C)}"
         fitting = f"a C of shape {(*C.shape[:-2], A.shape[-1], B.shape[-1])}"
-        raise wrong_shape(None, got, fitting)
+        raise wrong_shape(got, fitting)
 
     def solve(a: Any, b: Any, c: Any) -> Any:
         return c if 0 in c.shape else sylvester(a, b, c, by_schur=method == "schur", tol=tol)

@@ -146,13 +146,13 @@ def _settings(given: Mapping[str, Any] | None, tol: Any, n: int) -> dict[str, An
             raise unknown_option(name, "options", key, known, fix=fix, noun="option")
     gtol = options.get("gtol", 1e-5 if tol is None else tol)
     for argument, value in (("tol", 0.0 if tol is None else tol), ("gtol", gtol)):
-        check_dimensions(name, argument, value, 0, 0, dtypes.REAL)
+        check_dimensions(argument, value, 0, 0, dtypes.REAL)
     norm = options.get("norm", jnp.inf)
     if isinstance(norm, bool) or not isinstance(norm, (int, float)):
-        raise wrong_value(name, f"norm={norm!r:.80}", "a number as norm")
+        raise wrong_value(f"norm={norm!r:.80}", "a number as norm")
     counts = {}
     for key, default in (("maxiter", 200 * n), ("line_search_maxiter", 20)):
-        counts[key] = integer_of(options.get(key, default) or default, name, key)
+        counts[key] = integer_of(options.get(key, default) or default, key, name)
     return {"norm": norm, "gtol": gtol, **counts}
 
 
@@ -198,16 +198,16 @@ def minimize(
     Array([2., 2.], dtype=float32)
     """
     name = "optimize.minimize"
-    check_choice(method.upper() if isinstance(method, str) else method, ("BFGS",), name, "method")
+    check_choice(method.upper() if isinstance(method, str) else method, ("BFGS",), "method")
     _check_function(name, fun, args)
-    check_dimensions(name, "x0", x0, 1, 1, dtypes.ORDERED)
+    check_dimensions("x0", x0, 1, 1, dtypes.ORDERED)
     settings = _settings(options, tol, type_of(x0).shape[0])
     x = convert(jnp.asarray(x0), inexact(type_of(x0).dtype))
 
     def valued(x: Any) -> Any:
         out = fun(x, *args)
         if type_of(out).shape != ():
-            raise wrong_shape(name, f"fun gives {type_of(out)}", "a fun that gives a number")
+            raise wrong_shape(f"fun gives {type_of(out)}", "a fun that gives a number")
         return out
 
     if mesh_axes():

@@ -31,7 +31,7 @@ def _precision(value: Any, call: Arguments) -> Any:
 
 
 def _axes(value: Any, call: Arguments) -> tuple[int, ...]:
-    return axes_of(value, call.type.ndim, call.operation)
+    return axes_of(value, call.type.ndim)
 
 
 Axes = Annotated[Any, Kind(_axes, "some axes, or None for all", (99, 0.5, (0, 0)), plain=NEVER)]
@@ -68,16 +68,16 @@ def _needs_swap(a: Any, b: Any, mode: str, axes: Sequence[int] | None = None) ->
     """
     got = f"in1: {a.type}, in2: {b.type}"
     if a.ndim != b.ndim:
-        raise wrong_shape(None, got, "arrays of as many dimensions")
+        raise wrong_shape(got, "arrays of as many dimensions")
     if 0 in (*a.shape, *b.shape):
-        raise wrong_shape(None, got, "arrays with elements")
+        raise wrong_shape(got, "arrays with elements")
     if mode != "valid":
         return False
     axes = range(a.ndim) if axes is None else axes
     larger = all(a.shape[i] >= b.shape[i] for i in axes)
     smaller = all(a.shape[i] <= b.shape[i] for i in axes)
     if not (larger or smaller):
-        raise wrong_shape(None, f"{got}, mode='valid'", "one array that holds the other")
+        raise wrong_shape(f"{got}, mode='valid'", "one array that holds the other")
     return smaller and not larger
 
 
@@ -267,7 +267,7 @@ def fftconvolve(in1: Numbers, in2: Numbers, mode: Mode = "full", axes: Axes = No
     """
     _needs_swap(in1, in2, mode, axes)
     if in1.ndim and not axes:
-        raise wrong_value(None, f"axes={axes!r}", "one axis or more")
+        raise wrong_value(f"axes={axes!r}", "one axis or more")
     rest = [i for i in range(in1.ndim) if i not in axes]
-    broadcast_shape(None, [in1.shape[i] for i in rest], [in2.shape[i] for i in rest])
+    broadcast_shape([in1.shape[i] for i in rest], [in2.shape[i] for i in rest])
     return _by_fft(in1, in2, mode, sorted(axes))

@@ -84,7 +84,7 @@ def _window(value: Any, call: Arguments) -> Any:
         # SciPy's names with parameters; one without any is the name alone.
         [name] = value
     if not isinstance(name, str) and not isinstance(value, tuple):
-        check_dimensions(call.operation, "window", value, 1, 1, dtypes.ORDERED)
+        check_dimensions("window", value, 1, 1, dtypes.ORDERED)
         return value
     name = _OTHER_NAMES.get(name, name) if isinstance(name, str) else name
     if name not in _NAMES:
@@ -94,7 +94,7 @@ def _window(value: Any, call: Arguments) -> Any:
 
 def _rate(value: Any, call: Arguments) -> Any:
     """A number in the precision of the signal."""
-    check_dimensions(call.operation, call.name, value, 0, 0, dtypes.ORDERED)
+    check_dimensions(call.name, value, 0, 0, dtypes.ORDERED)
     return number_for(value, dtypes.to_real(inexact(call.type.dtype)))
 
 
@@ -102,7 +102,7 @@ def _trend(value: Any, call: Arguments) -> str:
     """The trend subtracted from each part: "", "constant" or "linear"."""
     if value is False or value is None:
         return ""
-    check_choice(value, ("constant", "linear", "c", "l"), call.operation, "detrend")
+    check_choice(value, ("constant", "linear", "c", "l"), "detrend")
     return {"c": "constant", "l": "linear"}[value[0]]
 
 
@@ -170,17 +170,17 @@ def _make_plan(
         n = window.shape[0]
         if nperseg not in (None, n):
             got = f"a window of {n} elements and nperseg={nperseg}"
-            raise wrong_value(None, got, f"nperseg=None, or nperseg={n}, beside this window")
+            raise wrong_value(got, f"nperseg=None, or nperseg={n}, beside this window")
         if n > length:
             got = f"a window of {n}, {length} samples"
-            raise wrong_shape(None, got, "a window as long as x, or shorter")
+            raise wrong_shape(got, "a window as long as x, or shorter")
     size = n if nfft is None else nfft
     if size < n:
-        raise wrong_value(None, f"nfft={size}", f"an nfft of at least {n} (nperseg)")
+        raise wrong_value(f"nfft={size}", f"an nfft of at least {n} (nperseg)")
     overlap = n // 2 if noverlap is None else noverlap
     if not 0 <= overlap < n:
         wanted = f"a noverlap from 0 to {n - 1}, below nperseg"
-        raise wrong_value(None, f"noverlap={overlap}", wanted)
+        raise wrong_value(f"noverlap={overlap}", wanted)
     return window, _Plan(n, overlap, size, *options)
 
 
@@ -399,19 +399,19 @@ def istft(
     """
     if freq_axis == time_axis:
         got = f"time_axis={time_axis}, freq_axis={freq_axis}"
-        raise wrong_value(None, got, "two different axes")
+        raise wrong_value(got, "two different axes")
     count = Zxx.shape[freq_axis]
     whole = 2 * (count - 1) if input_onesided else count
     n = whole if nperseg is None else nperseg
     if n < 1 or not Zxx.size:
-        raise wrong_shape(None, f"Zxx: {Zxx.type}", "more than one frequency, and parts")
+        raise wrong_shape(f"Zxx: {Zxx.type}", "more than one frequency, and parts")
     if nfft is None:
         # The middle frequency of an even length and the last of an odd one look alike.
         nfft = n if input_onesided and n == whole + 1 else whole
     weights, plan = _make_plan(n, window, n, noverlap, nfft, input_onesided)
     if (plan.nfft // 2 + 1 if input_onesided else plan.nfft) != count:
         fits = f"nfft={whole}" + f" or {whole + 1}" * input_onesided
-        raise wrong_value(None, f"nfft={plan.nfft} for {count} frequencies", fits)
+        raise wrong_value(f"nfft={plan.nfft} for {count} frequencies", fits)
     z = convert(Zxx, dtypes.to_complex(computing_dtype(Zxx.dtype)))
     out = _inverse(z, weights, (freq_axis, time_axis), boundary, plan)
     place = time_axis if time_axis < freq_axis else time_axis - 1
@@ -422,9 +422,9 @@ def _match_signals(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
     """Pads and broadcasts two signals to one shape; also returns the axis in it."""
     after = x.ndim - axis
     if y.ndim < after:
-        raise wrong_shape(None, f"x: {x.type}, y: {y.type}", "a y that has the axis")
+        raise wrong_shape(f"x: {x.type}, y: {y.type}", "a y that has the axis")
     x, y = jnp.moveaxis(x, axis, -1), jnp.moveaxis(y, y.ndim - after, -1)
-    batch = broadcast_shape(None, x.shape[:-1], y.shape[:-1])
+    batch = broadcast_shape(x.shape[:-1], y.shape[:-1])
     length = max(x.shape[-1], y.shape[-1])
     both = []
     for z in (x, y):
@@ -450,7 +450,7 @@ def _density(
     if y is not None:
         x, y, axis = _match_signals(x, y, axis)
     if not x.size:
-        raise wrong_shape(None, f"x: {x.type}", "signals with samples")
+        raise wrong_shape(f"x: {x.type}", "signals with samples")
     onesided = onesided and dtype not in dtypes.COMPLEX
     weights, plan = _make_plan(x.shape[axis], *lengths, onesided, *options)
     out = _densities(x, y, weights, fs, axis, average, plan)

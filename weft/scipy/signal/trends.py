@@ -40,9 +40,9 @@ def _parts(value: Any, call: Arguments) -> tuple[int, ...]:
     breaks = np.atleast_1d(np.asarray(value)) if several else None
     got = f"{call.name}={value!r:.80}"
     if breaks is None or breaks.ndim != 1 or breaks.dtype.kind not in "iu":
-        raise wrong_value(call.operation, got, f"an integer or several as {call.name}")
+        raise wrong_value(got, f"an integer or several as {call.name}")
     if len(breaks) and (breaks.min() < 0 or breaks.max() > n):
-        raise wrong_value(call.operation, got, f"a {call.name} from 0 to {n}")
+        raise wrong_value(got, f"a {call.name} from 0 to {n}")
     return tuple(int(i) for i in np.unique(np.concatenate([[0], breaks, [n]])))
 
 
@@ -74,7 +74,7 @@ def detrend(
     Array([0., 0., 0.], dtype=float32)
     """
     if not data.size:
-        raise wrong_value(None, f"data: {data.type}", "data with elements")
+        raise wrong_value(f"data: {data.type}", "data with elements")
     dtype = inexact(data.dtype)
     x = jnp.moveaxis(data.astype(computing_dtype(dtype)), axis, -1)
     pairs = zip(bp, bp[1:], strict=False)

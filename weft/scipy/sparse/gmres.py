@@ -208,8 +208,7 @@ def gmres(
     >>> x.round(4)
     Array([1., 2.], dtype=float32)
     """
-    name = "sparse.linalg.gmres"
-    check_choice(solve_method, tuple(_METHODS), name, "solve_method")
-    count = count_of(restart, name, "restart", 1)
+    check_choice(solve_method, tuple(_METHODS), "solve_method")
+    count = count_of(restart, "restart", 1)
     options = {"tol": tol, "atol": atol, "maxiter": maxiter, "options": (solve_method, count)}
-    return solution(name, _restarted, A, b, x0, M, **options), None
+    return solution(_restarted, A, b, x0, M, **options), None

@@ -78,7 +78,7 @@ def cg(
     Array([1., 2.], dtype=float32)
     """
     options = {"tol": tol, "atol": atol, "maxiter": maxiter, "hermitian": True}
-    return solution("sparse.linalg.cg", _conjugate_gradients, A, b, x0, M, **options), None
+    return solution(_conjugate_gradients, A, b, x0, M, **options), None
 
 
 def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any) -> Any:
@@ -141,4 +141,4 @@ def bicgstab(
     Array([1., 2.], dtype=float32)
     """
     options = {"tol": tol, "atol": atol, "maxiter": maxiter}
-    return solution("sparse.linalg.bicgstab", _stabilized, A, b, x0, M, **options), None
+    return solution(_stabilized, A, b, x0, M, **options), None

@@ -11,8 +11,8 @@ from weft.api.autodiff import linear_transpose
 from weft.arrays.array import Array
 from weft.control_flow.linear_solve import custom_linear_solve
 from weft.core.types import type_of, user_value
-from weft.errors import Fix, TreeError
-from weft.errors.argument_errors import integer_of, invalid_type, wrong_shape, wrong_value
+from weft.errors import Fix, TreeError, WeftTypeError
+from weft.errors.argument_errors import integer_of, wrong_shape, wrong_value
 from weft.kinds.arguments import Passed, Prepared
 from weft.kinds.array_function import private_function
 from weft.kinds.checks import check_arrays, check_numbers, convert, inexact
@@ -60,13 +60,13 @@ def _is_matrix(given: Any) -> bool:
     return not callable(given) or isinstance(given, Array)
 
 
-def _check_matrix(operation: str, argument: str, given: Any, b: Any) -> None:
+def _check_matrix(argument: str, given: Any, b: Any) -> None:
     """Raises ShapeError or WeftTypeError unless a matrix maps vectors like b to such vectors."""
-    check_arrays(operation, given)
+    check_arrays(given)
     shape, sides = type_of(given).shape, [type_of(leaf).shape for leaf in tree.leaves(b)]
     if len(shape) != 2 or shape[0] != shape[1] or sides != [(shape[0],)] or not hasattr(b, "type"):
         wanted = f"a square matrix {argument} and b of shape (n,), or a function {argument}"
-        raise wrong_shape(operation, f"{argument}: {type_of(given)}, b: {sides}", wanted)
+        raise wrong_shape(f"{argument}: {type_of(given)}, b: {sides}", wanted)
 
 
 def _operator(given: Any) -> Operator:
@@ -76,48 +76,47 @@ def _operator(given: Any) -> Operator:
     return lambda x: jnp.matmul(given, x, precision="highest")
 
 
-def _vector(operation: str, argument: str, given: Any) -> Any:
+def _vector(argument: str, given: Any) -> Any:
     """Converts an argument to a tree of floating or complex arrays."""
     leaves, structure = tree.flatten(given)
     if not leaves:
-        message = f"{operation}: {argument} has no arrays"
-        raise invalid_type(message, operation, argument, given, "an array or a tree of arrays")
+        got, wanted = f"{argument}={given!r:.80}", "an array or a tree of arrays"
+        raise WeftTypeError(f"{argument} has no arrays", got=got, wanted=wanted)
     values = []
     for leaf in leaves:
-        check_arrays(operation, leaf, argument=argument)
+        check_arrays(leaf, argument=argument)
         value = jnp.asarray(user_value(leaf))
-        check_numbers(operation, argument, value)
+        check_numbers(argument, value)
         values.append(convert(value, inexact(value.dtype)))
     return structure.unflatten(values)
 
 
-def _guess(operation: str, x0: Any, b: Any) -> Any:
+def _guess(x0: Any, b: Any) -> Any:
     """The initial guess, in the dtypes of b. Raises TreeError and ShapeError."""
     leaves, structure = tree.flatten(b)
-    given, given_structure = tree.flatten(_vector(operation, "x0", x0))
+    given, given_structure = tree.flatten(_vector("x0", x0))
     if structure != given_structure:
-        message = f"{operation}: x0 has another structure than b"
+        message = "x0 has another structure than b"
         fix = Fix("same_structure", "pass an x0 like b, or none", {"x0": None})
         raise TreeError(message, got=str(given_structure), wanted=str(structure), fix=fix)
     for a, c in zip(given, leaves, strict=True):
         if type_of(a).shape != type_of(c).shape:
-            raise wrong_shape(operation, f"x0: {type_of(a)}, b: {type_of(c)}", "an x0 like b")
+            raise wrong_shape(f"x0: {type_of(a)}, b: {type_of(c)}", "an x0 like b")
     found = zip(given, leaves, strict=True)
     return structure.unflatten([stop_gradient(convert(a, type_of(c).dtype)) for a, c in found])
 
 
-def _tolerance(operation: str, name: str, value: Any) -> Any:
-    check_arrays(operation, value)
+def _tolerance(name: str, value: Any) -> Any:
+    check_arrays(value)
     of = type_of(value)
     negative = isinstance(value, (int, float)) and value < 0
     if of.shape or of.dtype in dtypes.COMPLEX or negative:
         got = f"{name}={value!r:.80}"
-        raise wrong_value(operation, got, f"{name}: a number that is not below 0")
+        raise wrong_value(got, f"{name}: a number that is not below 0")
     return value
 
 
 def solution(
-    operation: str,
     method: Method,
     a: Any,
     b: Any,
@@ -135,16 +134,16 @@ def solution(
     method(operator, b, x0, bound, preconditioner, maxiter, *options) runs until the norm of the
     residual is at most `bound`. hermitian: A is Hermitian.
     """
-    b = _vector(operation, "b", b)
+    b = _vector("b", b)
     for argument, given in (("A", a), ("M", m)):
         if _is_matrix(given) and (given is not None or argument == "A"):
-            _check_matrix(operation, argument, given, b)
-    guess = None if x0 is None else _guess(operation, x0, b)
-    tol, atol = _tolerance(operation, "tol", tol), _tolerance(operation, "atol", atol)
+            _check_matrix(argument, given, b)
+    guess = None if x0 is None else _guess(x0, b)
+    tol, atol = _tolerance("tol", tol), _tolerance("atol", atol)
     if maxiter is None:
         maxiter = 10 * sum(type_of(leaf).size for leaf in tree.leaves(b))
     elif not hasattr(maxiter, "type"):
-        maxiter = integer_of(maxiter, operation, "maxiter")
+        maxiter = integer_of(maxiter, "maxiter")
     # Matrices are operands: one executable serves all of a shape.
     solve = _solved if _is_matrix(a) and _is_matrix(m) else _solved.function
     return solve(a, b, guess, m, tol, atol, maxiter, method, hermitian, options)

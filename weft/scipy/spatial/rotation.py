@@ -30,39 +30,39 @@ from weft.random.gaussian import normal
 from weft.scipy.spatial import quaternions
 
 
-def _vectors(operation: str, argument: str, x: Any, n: int) -> Any:
+def _vectors(argument: str, x: Any, n: int) -> Any:
     """Checks floating vectors of n elements, one or a row of them."""
-    check_dimensions(operation, argument, x, 1, 2, dtypes.ORDERED)
+    check_dimensions(argument, x, 1, 2, dtypes.ORDERED)
     of = type_of(x)
     if of.shape[-1] != n:
-        raise wrong_shape(operation, f"{argument}: {of}", f"{argument} of shape ({n},) or (k, {n})")
+        raise wrong_shape(f"{argument}: {of}", f"{argument} of shape ({n},) or (k, {n})")
     return convert(x, inexact(of.dtype))
 
 
-def _floating(operation: str, dtype: Any) -> Any:
+def _floating(dtype: Any) -> Any:
     """The dtype of quaternions. Raises DTypeError."""
     try:
         out = dtypes.requested(dtype)
     except DTypeError as error:
-        error.operation = operation
-        raise
+        fields = {"got": error.got, "wanted": error.wanted, "fix": error.fix}
+        raise DTypeError(error.message, **fields) from None
     if out not in dtypes.FLOATING:
-        message = f"{operation}: quaternions are floating-point numbers"
+        message = "quaternions are floating-point numbers"
         got, wanted = f"dtype={dtypes.short_name(out)}", "a dtype such as 'float32'"
         fix = Fix("dtype", "pass dtype='float32', or leave it out", {"dtype": "float32"})
-        raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+        raise DTypeError(message, got=got, wanted=wanted, fix=fix)
     return out
 
 
-def _axes(operation: str, seq: Any) -> str:
+def _axes(seq: Any) -> str:
     letters = set(seq) if isinstance(seq, str) else {"?"}
     if not 1 <= len(seq if isinstance(seq, str) else "") <= 3 or not (
         letters <= set("xyz") or letters <= set("XYZ")
     ):
         got = f"seq={seq!r:.40}"
-        raise wrong_value(operation, got, 'one to three letters of "xyz", or of "XYZ", as seq')
+        raise wrong_value(got, 'one to three letters of "xyz", or of "XYZ", as seq')
     if any(a == b for a, b in zip(seq, seq[1:], strict=False)):
-        raise wrong_value(operation, f"seq={seq!r:.40}", "a seq whose neighbours differ")
+        raise wrong_value(f"seq={seq!r:.40}", "a seq whose neighbours differ")
     return seq
 
 
@@ -84,31 +84,30 @@ class Rotation(NamedTuple):
     @api_boundary
     def from_quat(cls, quat: Any) -> Rotation:
         """From quaternions (x, y, z, w), shape (4,) or (n, 4), of any norm but 0."""
-        return cls(quaternions.unit(_vectors("Rotation.from_quat", "quat", quat, 4)))
+        return cls(quaternions.unit(_vectors("quat", quat, 4)))
 
     @classmethod
     @api_boundary
     def from_rotvec(cls, rotvec: Any, degrees: bool = False) -> Rotation:
         """From vectors along the axis, of the length of the angle; shape (3,) or (n, 3)."""
-        check_flag(degrees, "Rotation.from_rotvec", "degrees")
-        v = _vectors("Rotation.from_rotvec", "rotvec", rotvec, 3)
+        check_flag(degrees, "degrees")
+        v = _vectors("rotvec", rotvec, 3)
         return cls(quaternions.from_rotvec(jnp.deg2rad(v) if degrees else v))
 
     @classmethod
     @api_boundary
     def from_mrp(cls, mrp: Any) -> Rotation:
         """From modified Rodrigues parameters: vectors along the axis of length tan(angle / 4)."""
-        return cls(quaternions.from_mrp(_vectors("Rotation.from_mrp", "mrp", mrp, 3)))
+        return cls(quaternions.from_mrp(_vectors("mrp", mrp, 3)))
 
     @classmethod
     @api_boundary
     def from_matrix(cls, matrix: Any) -> Rotation:
         """From orthogonal matrices of determinant 1, shape (3, 3) or (n, 3, 3)."""
-        name = "Rotation.from_matrix"
-        check_dimensions(name, "matrix", matrix, 2, 3, dtypes.ORDERED)
+        check_dimensions("matrix", matrix, 2, 3, dtypes.ORDERED)
         of = type_of(matrix)
         if of.shape[-2:] != (3, 3):
-            raise wrong_shape(name, f"matrix: {of}", "a matrix of shape (3, 3) or (n, 3, 3)")
+            raise wrong_shape(f"matrix: {of}", "a matrix of shape (3, 3) or (n, 3, 3)")
         return cls(quaternions.from_matrix(convert(matrix, inexact(of.dtype))))
 
     @classmethod
@@ -119,17 +118,16 @@ class Rotation(NamedTuple):
         seq: letters of "xyz", fixed axes, or of "XYZ", axes of the body. angles: for
         one letter a number, (n,) or (n, 1), otherwise (letters,) or (n, letters).
         """
-        name = "Rotation.from_euler"
-        check_flag(degrees, name, "degrees")
-        axes = _axes(name, seq)
-        check_dimensions(name, "angles", angles, 0, 2, dtypes.ORDERED)
+        check_flag(degrees, "degrees")
+        axes = _axes(seq)
+        check_dimensions("angles", angles, 0, 2, dtypes.ORDERED)
         x = jnp.asarray(angles)
         given = type_of(x)
         x = convert(x, inexact(given.dtype))
         if len(axes) == 1 and given.ndim < 2:
             x = x[..., None]
         if x.ndim == 0 or x.shape[-1] != len(axes):
-            raise wrong_shape(name, f"seq={seq!r}, angles: {given}", f"{len(axes)} angles")
+            raise wrong_shape(f"seq={seq!r}, angles: {given}", f"{len(axes)} angles")
         x = jnp.deg2rad(x) if degrees else x
         return cls(quaternions.euler_quaternion(x, axes=axes))
 
@@ -137,17 +135,15 @@ class Rotation(NamedTuple):
     @api_boundary
     def identity(cls, num: int | None = None, dtype: Any = float) -> Rotation:
         """The identity, or `num` of it."""
-        name = "Rotation.identity"
-        q = jnp.asarray([0.0, 0.0, 0.0, 1.0], dtype=_floating(name, dtype))
-        return cls(q if num is None else jnp.tile(q, (length_of(num, name, "num"), 1)))
+        q = jnp.asarray([0.0, 0.0, 0.0, 1.0], dtype=_floating(dtype))
+        return cls(q if num is None else jnp.tile(q, (length_of(num, "num"), 1)))
 
     @classmethod
     @api_boundary
     def random(cls, random_key: Any, num: int | None = None) -> Rotation:
         """A rotation drawn uniformly, or `num` of them: quaternions of normal numbers."""
-        name = "Rotation.random"
-        key = check_key(name, random_key)
-        shape = (4,) if num is None else (length_of(num, name, "num"), 4)
+        key = check_key(random_key)
+        shape = (4,) if num is None else (length_of(num, "num"), 4)
         return cls(quaternions.unit(normal(key, shape)))
 
     @classmethod
@@ -155,7 +151,7 @@ class Rotation(NamedTuple):
     def concatenate(cls, rotations: Sequence[Rotation]) -> Rotation:
         """All rotations of several objects in one row."""
         for r in rotations:
-            check_rotation("Rotation.concatenate", r)
+            check_rotation(r)
         rows = [jnp.atleast_2d(r.quat) for r in rotations]
         return cls(jnp.concatenate(rows))
 
@@ -165,8 +161,8 @@ class Rotation(NamedTuple):
 
         canonical: of the two that rotate alike, the one with w above 0 (or else x, y, z).
         """
-        check_flag(canonical, "Rotation.as_quat", "canonical")
-        check_flag(scalar_first, "Rotation.as_quat", "scalar_first")
+        check_flag(canonical, "canonical")
+        check_flag(scalar_first, "scalar_first")
         q = quaternions.canonical(self.quat) if canonical else self.quat
         return jnp.roll(q, 1, axis=-1) if scalar_first else q
 
@@ -178,7 +174,7 @@ class Rotation(NamedTuple):
     @api_boundary
     def as_rotvec(self, degrees: bool = False) -> Array:
         """Vectors along the axis, of the length of the angle, which is at most half a turn."""
-        check_flag(degrees, "Rotation.as_rotvec", "degrees")
+        check_flag(degrees, "degrees")
         v = quaternions.rotvec(self.quat)
         return jnp.rad2deg(v) if degrees else v
 
@@ -194,22 +190,21 @@ class Rotation(NamedTuple):
         Where the middle angle leaves only the sum or the difference of the others, the last one is
         0; there are no derivatives then.
         """
-        check_flag(degrees, "Rotation.as_euler", "degrees")
-        axes = _axes("Rotation.as_euler", seq)
+        check_flag(degrees, "degrees")
+        axes = _axes(seq)
         if len(axes) != 3:
-            raise wrong_value("Rotation.as_euler", f"seq={seq!r}", "a seq of three letters")
+            raise wrong_value(f"seq={seq!r}", "a seq of three letters")
         angles = quaternions.euler(self.quat, axes=axes)
         return jnp.rad2deg(angles) if degrees else angles
 
     @api_boundary
     def apply(self, vectors: Any, inverse: bool = False) -> Array:
         """Rotated vectors, (3,) or (n, 3): one or n of both, element by element."""
-        name = "Rotation.apply"
-        check_flag(inverse, name, "inverse")
-        v = _vectors(name, "vectors", vectors, 3)
-        broadcast_shape(name, type_of(self.quat).shape[:-1], type_of(v).shape[:-1])
+        check_flag(inverse, "inverse")
+        v = _vectors("vectors", vectors, 3)
+        broadcast_shape(type_of(self.quat).shape[:-1], type_of(v).shape[:-1])
         q = quaternions.conjugated(self.quat) if inverse else self.quat
-        return quaternions.applied(*promoted(name, q, v))
+        return quaternions.applied(*promoted("Rotation.apply", q, v))
 
     @api_boundary
     def inv(self) -> Rotation:
@@ -229,7 +224,7 @@ class Rotation(NamedTuple):
         if weights is None:
             moment = jnp.matmul(q.T, q, precision="highest")
         else:
-            w = jnp.asarray(_vectors("Rotation.mean", "weights", weights, type_of(q).shape[0]))
+            w = jnp.asarray(_vectors("weights", weights, type_of(q).shape[0]))
             moment = jnp.matmul(q.T * w, q, precision="highest")
         return Rotation(eigh(moment).eigenvectors[:, -1])
 
@@ -251,9 +246,9 @@ class Rotation(NamedTuple):
 
     @api_boundary
     def __mul__(self, other: Any) -> Rotation:
-        check_rotation("Rotation.__mul__", other)
+        check_rotation(other)
         p, q = promoted("Rotation.__mul__", self.quat, other.quat)
-        broadcast_shape("Rotation.__mul__", type_of(p).shape[:-1], type_of(q).shape[:-1])
+        broadcast_shape(type_of(p).shape[:-1], type_of(q).shape[:-1])
         return Rotation(quaternions.composed(p, q))
 
 
@@ -266,12 +261,12 @@ def _check_row(rotation: Rotation, what: str) -> None:
         raise WeftTypeError(message, got=got, wanted="a row of rotations", fix=fix)
 
 
-def check_rotation(operation: str, value: Any) -> None:
+def check_rotation(value: Any) -> None:
     """Raises WeftTypeError unless a value is a `Rotation`."""
     if not isinstance(value, Rotation):
         got = f"{value!r:.60} of class {type(value).__name__}"
         fix = Fix("apply", "r.apply(x) rotates vectors; Rotation.from_quat(x) makes rotations")
-        raise WeftTypeError(f"{operation} takes rotations", got=got, wanted="a Rotation", fix=fix)
+        raise WeftTypeError("takes rotations", got=got, wanted="a Rotation", fix=fix)
 
 
 class Slerp(NamedTuple):
@@ -305,22 +300,21 @@ class Slerp(NamedTuple):
 
         Raises ShapeError, DTypeError and WeftTypeError.
         """
-        name = "Slerp.init"
-        check_rotation(name, rotations)
-        times = _times(name, times)
-        check_dimensions(name, "times", times, 1, 1)
+        check_rotation(rotations)
+        times = _times(times)
+        check_dimensions("times", times, 1, 1)
         of, q = type_of(times), type_of(rotations.quat)
         if q.ndim != 2 or of.shape[0] != q.shape[0] or q.shape[0] < 2:
             got = f"times: {of}, quat: {q}"
-            raise wrong_shape(name, got, "a time for each of two rotations or more")
+            raise wrong_shape(got, "a time for each of two rotations or more")
         before, after = Rotation(rotations.quat[:-1]), Rotation(rotations.quat[1:])
         return cls(times, jnp.diff(times), before, (before.inv() * after).as_rotvec())
 
     @api_boundary
     def __call__(self, times: Any) -> Rotation:
         """The rotations at some times, () or (n,)."""
-        times = _times("Slerp", times)
-        check_dimensions("Slerp", "times", times, 0, 1)
+        times = _times(times)
+        check_dimensions("times", times, 0, 1)
         index = jnp.searchsorted(self.times, times, side="right") - 1
         index = jnp.clip(index, 0, type_of(self.timedelta).shape[0] - 1)
         part = (times - self.times[index]) / self.timedelta[index]
@@ -328,8 +322,8 @@ class Slerp(NamedTuple):
         return Rotation(self.rotations.quat[index]) * turn
 
 
-def _times(operation: str, times: Any) -> Any:
+def _times(times: Any) -> Any:
     value = jnp.asarray(times) if isinstance(times, (list, tuple)) else times
-    check_numbers(operation, "times", value, dtypes.REAL)
+    check_numbers("times", value, dtypes.REAL)
     value = jnp.asarray(value)
     return convert(value, inexact(type_of(value).dtype))

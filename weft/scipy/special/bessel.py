@@ -178,7 +178,7 @@ def _harmonic(
 
 def _whole(name: str, value: Any) -> Any:
     """Converts an argument to integers."""
-    of = operand_type("sph_harm_y", name, value)
+    of = operand_type(name, value)
     if of.dtype not in dtypes.INTEGER and of.dtype not in dtypes.BOOLEAN:
         message = f"sph_harm_y takes integers as {name}"
         fix = to_dtype(name, of.dtype, dtypes.int32)
@@ -206,9 +206,9 @@ def sph_harm_y(
         fix = "leave it out and differentiate in theta and phi with weft.jvp or weft.jacfwd"
         raise not_taken("sph_harm_y", "diff_n", diff_n, why, fix, 0)
     n, m = _whole("n", n), _whole("m", m)
-    (theta, phi), dtype = real_operands("sph_harm_y", ("theta", "phi"), (theta, phi))
+    (theta, phi), dtype = real_operands(("theta", "phi"), (theta, phi))
     check_ranks("sph_harm_y", [type_of(theta).shape, type_of(phi).shape])
-    broadcast_shape("sph_harm_y", *[type_of(x).shape for x in (n, m, theta, phi)])
+    broadcast_shape(*[type_of(x).shape for x in (n, m, theta, phi)])
     if n_max is None:
         if isinstance(n, Tracer):
             raise WeftTypeError(
@@ -218,6 +218,6 @@ def sph_harm_y(
                 fix=Fix("argument", "pass the largest degree there can be, such as n_max=10"),
             )
         n_max = max(int(np.max(np.asarray(n), initial=0)), 0)
-    highest = count_of(n_max, "sph_harm_y", "n_max", 0, use=None)
+    highest = count_of(n_max, "n_max", 0, use=None)
     n, m = (convert(x, dtypes.int32) for x in (n, m))
     return _harmonic(n, m, theta, phi, highest=highest, dtype=dtype)

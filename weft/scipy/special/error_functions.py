@@ -18,8 +18,8 @@ from weft.arrays.array import Array
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix
-from weft.errors.argument_errors import integer_of, invalid_dtype, invalid_value
+from weft.errors import DTypeError, Fix, WeftValueError
+from weft.errors.argument_errors import integer_of
 from weft.kinds.arguments import NEVER
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import inexact
@@ -181,12 +181,12 @@ def ndtr(x: Real) -> Array:
 
 
 def _order(value: Any, call: Arguments) -> int:
-    order = integer_of(value, call.operation, call.name)
+    order = integer_of(value, call.name)
     if not 1 <= order <= 30:
-        message = f"{call.operation} takes a series_order from 1 to 30"
+        message = "takes a series_order from 1 to 30"
         wanted = "an integer from 1 to 30"
         fix = Fix("argument", "leave series_order out", {"series_order": 3})
-        raise invalid_value(message, call.operation, call.name, value, wanted, fix=fix)
+        raise WeftValueError(message, got=f"{call.name}={value!r:.80}", wanted=wanted, fix=fix)
     return order
 
 
@@ -382,9 +382,10 @@ def _numeric(value: Any, call: Arguments) -> Any:
     value = as_operand(call.operation, value, call.name)
     of = type_of(value)
     if of.dtype not in dtypes.NUMERIC and of.dtype not in dtypes.BOOLEAN:
-        message = f"{call.operation} takes real or complex numbers as {call.name}"
+        got = f"{call.name} of type {of}"
+        message = f"takes real or complex numbers as {call.name}"
         fix = to_dtype(call.name, of.dtype, dtypes.complex64)
-        raise invalid_dtype(message, call.operation, call.name, of, "a numeric dtype", fix=fix)
+        raise DTypeError(message, got=got, wanted="a numeric dtype", fix=fix)
     return value
 
 

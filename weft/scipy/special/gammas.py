@@ -345,7 +345,7 @@ _STEPS = 20
 
 
 def _inexact(value: Any, call: Arguments) -> bool:
-    check_flag(value, call.operation, call.name)
+    check_flag(value, call.name)
     if value:
         why = "arrays hold no integers of any size"
         raise not_taken(call.operation, call.name, value, why, "use math.factorial(n)", False)
@@ -461,7 +461,7 @@ def poch(z: Real, m: Real) -> Array:
 
 def _dimension(value: Any, call: Arguments) -> int:
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
-    count = integer_of(whole, call.operation, call.name)
+    count = integer_of(whole, call.name)
     if count < 1:
         message = f"{call.operation} takes a positive dimension"
         wanted = "an integer from 1 on"

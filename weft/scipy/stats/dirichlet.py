@@ -32,8 +32,7 @@ def _check_vector(of: ArrayType, call: Arguments) -> None:
     if of.ndim != 1 or not of.shape[0]:
         name = f"weft.scipy.stats.{call.operation}"
         raise ShapeError(
-            f"{call.operation} takes a vector {call.name}",
-            operation=call.operation,
+            f"takes a vector {call.name}",
             got=f"{call.name} of type {of}",
             wanted="one dimension, with a parameter for each number",
             fix=Fix("vmap", f"map over several: weft.vmap({name}, (None, 0))(x, {call.name})"),

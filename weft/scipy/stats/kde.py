@@ -13,8 +13,14 @@ import weft.numpy as jnp
 from weft import tree
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, api_boundary
-from weft.errors.argument_errors import invalid_shape, invalid_value
+from weft.errors import (
+    Fix,
+    ShapeError,
+    WeftNotImplementedError,
+    WeftTypeError,
+    WeftValueError,
+    api_boundary,
+)
 from weft.kinds.arguments import Operand
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype
@@ -97,16 +103,15 @@ class gaussian_kde:
 
     @api_boundary
     def __init__(self, dataset: Any, bw_method: Any = None, weights: Any = None) -> None:
-        name = "gaussian_kde"
         arguments = (dataset,) if weights is None else (dataset, weights)
-        operands, dtype = real_operands(name, ("dataset", "weights")[: len(arguments)], arguments)
+        operands, dtype = real_operands(("dataset", "weights")[: len(arguments)], arguments)
         working = computing_dtype(dtype)
         points = jnp.atleast_2d(convert_element_type(operands[0], working))
         shape = type_of(points).shape
         if len(shape) != 2 or shape[1] < 2:
             fix = Fix("transpose", "pass dataset.T: its rows are the points")
             raise ShapeError(
-                f"{name} takes a sample of two points or more",
+                "takes a sample of two points or more",
                 got=f"dataset of type {type_of(dataset)}",
                 wanted="shape (n,) or (d, n) with n > 1",
                 fix=fix if len(shape) == 2 and shape[0] > 1 else None,
@@ -116,9 +121,8 @@ class gaussian_kde:
         else:
             weight = convert_element_type(operands[1], working)
             if type_of(weight).shape != shape[1:]:
-                message = f"{name} takes one weight for each point"
-                wanted = f"shape ({shape[1]},)"
-                raise invalid_shape(message, name, "weights", type_of(weight).shape, wanted)
+                got, wanted = f"weights of shape {type_of(weight).shape}", f"shape ({shape[1]},)"
+                raise ShapeError("takes one weight for each point", got=got, wanted=wanted)
         self.dataset = points
         self.weights, self.neff, spread = _moments(points, weight)
         factor = self._factor(bw_method)
@@ -130,17 +134,18 @@ class gaussian_kde:
         method = "scott" if method is None else method
         if isinstance(method, str):
             if method not in ("scott", "silverman"):
-                message = f"gaussian_kde knows no bw_method {method!r}"
+                got = f"bw_method={method!r:.80}"
                 wanted = "'scott', 'silverman', a number or a function"
-                raise invalid_value(message, "gaussian_kde", "bw_method", method, wanted, "scott")
+                fix = Fix("bw_method", "pass bw_method='scott'", {"bw_method": "scott"})
+                message = f"there is no bw_method {method!r}"
+                raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
             share = 1.0 if method == "scott" else (self.d + 2) / 4.0
             return (self.neff * share) ** (-1.0 / (self.d + 4))
         if callable(method):
             return method(self)
-        if operand_type("gaussian_kde", "bw_method", method).shape:
-            message = "gaussian_kde takes one number as bw_method"
-            wanted = "a number"
-            raise invalid_shape(message, "gaussian_kde", "bw_method", type_of(method).shape, wanted)
+        if operand_type("bw_method", method).shape:
+            got = f"bw_method of shape {type_of(method).shape}"
+            raise ShapeError("takes one number as bw_method", got=got, wanted="a number")
         return method
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], None]:
@@ -164,16 +169,16 @@ class gaussian_kde:
         """The number of points."""
         return int(self.dataset.shape[1])
 
-    def _points(self, operation: str, points: Any) -> Any:
+    def _points(self, points: Any) -> Any:
         """Converts points to columns in the dtype of the estimate."""
-        ((x,), _) = real_operands(operation, ("points",), (points,))
+        ((x,), _) = real_operands(("points",), (points,))
         x = jnp.atleast_2d(convert_element_type(x, self.dataset.dtype))
         if x.ndim == 2 and x.shape[0] == 1 and x.shape[1] == self.d:
             x = x.T  # one point
         if x.ndim != 2 or x.shape[0] != self.d:
             fix = Fix("transpose", "pass points.T: its rows are the points")
             raise ShapeError(
-                f"{operation} takes points of the dimensions of the sample",
+                "takes points of the dimensions of the sample",
                 got=f"points of type {type_of(points)}",
                 wanted=f"shape ({self.d}, m), a point in each column",
                 fix=fix if x.ndim == 2 and x.shape[1] == self.d else None,
@@ -183,13 +188,13 @@ class gaussian_kde:
     @api_boundary
     def logpdf(self, x: Any) -> Array:
         """The logarithm of the density at points (d, m): shape (m,). Raises ShapeError."""
-        x = self._points("gaussian_kde.logpdf", x)
+        x = self._points(x)
         return _log_density(x, self.dataset, self.weights, self.covariance)
 
     @api_boundary
     def evaluate(self, points: Any) -> Array:
         """The density at points (d, m): shape (m,). Raises ShapeError."""
-        x = self._points("gaussian_kde.evaluate", points)
+        x = self._points(points)
         return jnp.exp(_log_density(x, self.dataset, self.weights, self.covariance))
 
     __call__ = evaluate
@@ -197,18 +202,17 @@ class gaussian_kde:
     @api_boundary
     def pdf(self, x: Any) -> Array:
         """The density at points (d, m): shape (m,). Raises ShapeError."""
-        x = self._points("gaussian_kde.pdf", x)
+        x = self._points(x)
         return jnp.exp(_log_density(x, self.dataset, self.weights, self.covariance))
 
     @api_boundary
     def integrate_gaussian(self, mean: Any, cov: Any) -> Array:
         """The integral of the density times a normal one with this mean (d,) and cov (d, d)."""
-        name = "gaussian_kde.integrate_gaussian"
-        (mean, cov), _ = real_operands(name, ("mean", "cov"), (mean, cov))
+        (mean, cov), _ = real_operands(("mean", "cov"), (mean, cov))
         mean, cov = (convert_element_type(v, self.dataset.dtype) for v in (mean, cov))
         mean, cov = jnp.atleast_1d(mean), jnp.atleast_2d(cov)
         if mean.shape != (self.d,) or cov.shape != (self.d, self.d):
-            message = f"{name} takes a normal distribution of the dimensions of the sample"
+            message = "takes a normal distribution of the dimensions of the sample"
             got = f"mean of shape {mean.shape} and cov of shape {cov.shape}"
             wanted = f"mean of shape ({self.d},) and cov of shape ({self.d}, {self.d})"
             raise ShapeError(message, got=got, wanted=wanted)
@@ -220,28 +224,27 @@ class gaussian_kde:
         """The probability of low … high, of a sample of one dimension. Raises ShapeError."""
         name = "gaussian_kde.integrate_box_1d"
         if self.d != 1:
-            message = f"{name} takes a sample of one dimension"
+            message = "takes a sample of one dimension"
             got = f"a dataset of {self.d} dimensions"
             raise ShapeError(message, got=got, wanted="one dimension")
-        (low, high), _ = real_operands(name, ("low", "high"), (low, high))
+        (low, high), _ = real_operands(("low", "high"), (low, high))
         shapes = type_of(low).shape, type_of(high).shape
         check_ranks(name, shapes)
-        broadcast_shape(name, *shapes)
+        broadcast_shape(*shapes)
         low, high = (jnp.asarray(convert_element_type(v, self.dataset.dtype)) for v in (low, high))
         return _probability_between(self.dataset, self.weights, self.covariance, low, high)
 
     @api_boundary
     def integrate_kde(self, other: Any) -> Array:
         """The integral of the product of two estimated densities of the same dimensions."""
-        name = "gaussian_kde.integrate_kde"
         if not isinstance(other, gaussian_kde):
-            message = f"{name} takes another gaussian_kde"
+            message = "takes another gaussian_kde"
             got = f"other of class {type(other).__name__}"
             raise WeftTypeError(message, got=got, wanted="a gaussian_kde")
         if other.d != self.d:
-            message = f"{name} takes an estimate of as many dimensions"
+            message = "takes an estimate of as many dimensions"
             got = f"{self.d} and {other.d} dimensions"
-            raise ShapeError(message, operation=name, got=got, wanted="equal numbers")
+            raise ShapeError(message, got=got, wanted="equal numbers")
         total = self.covariance + other.covariance
         log_density = _log_density(other.dataset, self.dataset, self.weights, total)
         return jnp.sum(other.weights * jnp.exp(log_density))
@@ -249,35 +252,33 @@ class gaussian_kde:
     @api_boundary
     def resample(self, key: Any, shape: Any = ()) -> Array:
         """Random points of the estimated distribution: shape (d, *shape)."""
-        name = "gaussian_kde.resample"
-        first, second = split(check_key(name, key))
-        shape = check_shape(name, shape)
+        first, second = split(check_key(key))
+        shape = check_shape(shape)
         index = choice(first, self.n, shape=shape, replace=True, p=self.weights)
         noise = normal(second, (self.d, *shape), self.dataset.dtype)
         spread = jnp.tensordot(cholesky(self.covariance), noise, 1)
         return jnp.take(self.dataset, index, axis=1) + spread
 
+    @api_boundary
     def integrate_box(self, low_bounds: Any, high_bounds: Any, maxpts: Any = None) -> Any:
         """Raises NotImplementedError: the normal integral over a box has no closed form."""
         raise _unavailable(
-            "gaussian_kde.integrate_box",
             f"low_bounds={low_bounds!r:.40}, high_bounds={high_bounds!r:.40}",
             "bounds in one dimension",
             "in one dimension there is integrate_box_1d; in more, count the points of resample()",
         )
 
+    @api_boundary
     def set_bandwidth(self, bw_method: Any = None) -> None:
         """Raises NotImplementedError: an estimate does not change."""
         raise _unavailable(
-            "gaussian_kde.set_bandwidth",
             f"bw_method={bw_method!r:.40}",
             "the bandwidth when the estimate is made",
             "make another estimate: gaussian_kde(dataset, bw_method=...)",
         )
 
 
-def _unavailable(operation: str, got: str, wanted: str, instead: str) -> WeftNotImplementedError:
+def _unavailable(got: str, wanted: str, instead: str) -> WeftNotImplementedError:
     """The error for a method of SciPy's that another one replaces."""
-    message = f"{operation} is not there"
     fix = Fix("instead", instead)
-    return WeftNotImplementedError(message, operation=operation, got=got, wanted=wanted, fix=fix)
+    return WeftNotImplementedError("is not there", got=got, wanted=wanted, fix=fix)

@@ -27,17 +27,17 @@ __dir__ = public_names(globals())
 
 def _check_outcomes(of: ArrayType, call: Arguments) -> None:
     if not of.ndim:
-        message = f"{call.operation} takes {call.name} with the outcomes along its last dimension"
+        message = f"takes {call.name} with the outcomes along its last dimension"
         got, wanted = f"{call.name} without dimensions", "one dimension or more"
-        raise ShapeError(message, operation=call.operation, got=got, wanted=wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
 
 
 Outcomes = Annotated[Any, real("a number for each outcome", np.ones(2), _check_outcomes)]
 
 
 def _log_probability(x: Any, n: Any, p: Any) -> Any:
-    joint = broadcast_shape(None, x.shape, p.shape)
-    broadcast_shape(None, joint[:-1], n.shape)
+    joint = broadcast_shape(x.shape, p.shape)
+    broadcast_shape(joint[:-1], n.shape)
     x, n, p, dtype = to_working_dtype(x, n, p)
     outside = ((x < 0) | not_whole(x)).any(-1) | (x.sum(-1) != n)
     safe = jnp.where(x < 0, 0.0, x)

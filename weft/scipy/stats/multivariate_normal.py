@@ -10,7 +10,6 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import ArrayType
 from weft.errors import ShapeError
-from weft.errors.argument_errors import invalid_shape
 from weft.kinds.arguments import refused
 from weft.kinds.checks import broadcast_shape
 from weft.kinds.kind import Arguments
@@ -25,9 +24,9 @@ __dir__ = public_names(globals())
 
 def _check_square(of: ArrayType, call: Arguments) -> None:
     if of.shape and (of.ndim < 2 or of.shape[-1] != of.shape[-2]):
-        message = f"{call.operation} takes a number or square matrices as {call.name}"
+        message = f"takes a number or square matrices as {call.name}"
         wanted = "shape () or (..., n, n)"
-        raise invalid_shape(message, call.operation, call.name, of.shape, wanted)
+        raise ShapeError(message, got=f"{call.name} of shape {of.shape}", wanted=wanted)
 
 
 Covariance = Annotated[Any, real("a variance or square matrices", 1.0, _check_square)]
@@ -42,7 +41,7 @@ NotSingular = Annotated[
 
 def _check_lengths(x: Any, mean: Any, cov: Any) -> None:
     """Raises ShapeError unless x and mean are vectors for the covariance."""
-    joint = broadcast_shape(None, x.shape, mean.shape)
+    joint = broadcast_shape(x.shape, mean.shape)
     if not cov.ndim:
         return
     if not joint or joint[-1] not in (1, cov.shape[-1]):
@@ -51,7 +50,7 @@ def _check_lengths(x: Any, mean: Any, cov: Any) -> None:
             got=f"x of shape {x.shape}, mean of shape {mean.shape}, cov of shape {cov.shape}",
             wanted=f"a last dimension of length {cov.shape[-1]}",
         )
-    broadcast_shape(None, joint[:-1], cov.shape[:-2])
+    broadcast_shape(joint[:-1], cov.shape[:-2])
 
 
 def _log_density(x: Any, mean: Any, cov: Any) -> Any:
@@ -65,7 +64,7 @@ def _log_density(x: Any, mean: Any, cov: Any) -> Any:
         out = -0.5 * (square / cov + count * (math.log(2 * math.pi) + jnp.log(cov)))
         return out.astype(dtype)
     n = cov.shape[-1]
-    batch = broadcast_shape(None, away.shape[:-1], cov.shape[:-2])
+    batch = broadcast_shape(away.shape[:-1], cov.shape[:-2])
     # The points of one covariance are columns of one system, not a system each.
     shared = len(batch) - (cov.ndim - 2)
     points, matrices = math.prod(batch[:shared]), batch[shared:]

@@ -14,7 +14,8 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
-from weft.errors.argument_errors import invalid_dtype, not_taken
+from weft.errors import DTypeError
+from weft.errors.argument_errors import not_taken
 from weft.kinds.arguments import NEVER, Axis, Flag, Integer, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_choice, computing_dtype, inexact
@@ -40,10 +41,10 @@ def _sample(value: Any, call: Arguments) -> Any:
     value = as_operand(call.operation, value, call.name)
     of = type_of(value)
     if of.dtype not in dtypes.ORDERED:
-        message = f"{call.operation} takes real numbers as {call.name}"
+        message = f"takes real numbers as {call.name}"
         wanted = "an integer or floating-point dtype"
         fix = to_dtype(call.name, of.dtype, dtypes.float32)
-        raise invalid_dtype(message, call.operation, call.name, of, wanted, fix=fix)
+        raise DTypeError(message, got=f"{call.name} of type {of}", wanted=wanted, fix=fix)
     return value
 
 
@@ -60,7 +61,7 @@ def _policy(*known: str) -> Kind:
         if value not in known and isinstance(value, str) and value in _INSTEAD:
             why, instead = "NaN has no rule of its own here", _INSTEAD[value]
             raise not_taken(call.operation, call.name, value, why, instead, known[0])
-        return check_choice(value, known, call.operation, call.name)
+        return check_choice(value, known, call.name)
 
     return Kind(take, "what becomes of NaN", ("raise", "skip", 0.5, None), plain=NEVER)
 
