@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft.numpy as jnp
-from weft.errors.argument_errors import unknown_option
+from weft.errors import WeftValueError, api_boundary
 from weft.experimental.sparse.base import JAXSparse
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcsr_array import BCSR
@@ -17,13 +17,15 @@ from weft.typing import Array
 _FORMATS: dict[str, Any] = {"bcoo": BCOO, "bcsr": BCSR, "coo": COO, "csc": CSC, "csr": CSR}
 
 
-def _class(operation: str, sparse_format: str, formats: Sequence[str]) -> Any:
+def _class(sparse_format: str, formats: Sequence[str]) -> Any:
     if sparse_format not in formats:
-        wanted = f"one of {', '.join(formats)}"
-        raise unknown_option(operation, "sparse_format", sparse_format, wanted)
+        message = f"there is no sparse_format {sparse_format!r:.80}"
+        got, wanted = f"sparse_format={sparse_format!r:.80}", f"one of {', '.join(formats)}"
+        raise WeftValueError(message, got=got, wanted=wanted)
     return _FORMATS[sparse_format]
 
 
+@api_boundary
 def todense(arr: Any) -> Array:
     """The dense array of a sparse one; an array is returned as it is.
 
@@ -41,6 +43,7 @@ def todense(arr: Any) -> Array:
     return dense
 
 
+@api_boundary
 def empty(
     shape: Sequence[int], dtype: Any = None, index_dtype: Any = "int32",
     sparse_format: str = "bcoo", **kwds: Any,
@@ -56,11 +59,12 @@ def empty(
     >>> sparse.empty((3, 4))
     BCOO(float32[3, 4], nse=0)
     """
-    cls = _class("empty", sparse_format, tuple(_FORMATS))
+    cls = _class(sparse_format, tuple(_FORMATS))
     out: JAXSparse = cls._empty(shape, dtype=dtype, index_dtype=index_dtype, **kwds)
     return out
 
 
+@api_boundary
 def eye(
     N: int, M: int | None = None, k: int = 0, dtype: Any = None, index_dtype: Any = "int32",
     sparse_format: str = "bcoo", **kwds: Any,
@@ -81,6 +85,6 @@ def eye(
     BCOO(float32[3, 3], nse=2)
     """
     M = N if M is None else M
-    cls = _class("eye", sparse_format, ("bcoo", "coo", "csc", "csr"))
+    cls = _class(sparse_format, ("bcoo", "coo", "csc", "csr"))
     out: JAXSparse = cls._eye(int(N), int(M), int(k), dtype=dtype, index_dtype=index_dtype, **kwds)
     return out

@@ -12,7 +12,6 @@ from weft.api.jit import block_until_ready
 from weft.api.vmap import mapped_classes
 from weft.core.types import type_of
 from weft.errors import WeftNotImplementedError
-from weft.errors.argument_errors import refusal
 from weft.runtime.jaxlib.lazy import LazyModule
 from weft.typing import Array
 
@@ -40,11 +39,12 @@ class SparseInfo(NamedTuple):
     unique_indices: bool = False
 
 
-def unsupported(operation: str, what: str, got: Any) -> WeftNotImplementedError:
-    """The error for an operation that has no sparse form."""
-    message = f"{operation}: {what}"
+def unsupported(what: str, got: Any, operation: str = "") -> WeftNotImplementedError:
+    """The error for an operation that has no sparse form, with the name of one without a
+    boundary."""
+    message = f"{operation}: " * bool(operation) + what
     wanted = "an operation whose result is sparse; weft.experimental.sparse.todense makes it dense"
-    return refusal(WeftNotImplementedError, message, operation, f"{got}", wanted)
+    return WeftNotImplementedError(message, operation=operation, got=f"{got}", wanted=wanted)
 
 
 class JAXSparse(abc.ABC):
@@ -175,7 +175,7 @@ class JAXSparse(abc.ABC):
         return methods.power(self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        raise unsupported("pow", "a power with a sparse exponent is dense", repr(other))
+        raise unsupported("a power with a sparse exponent is dense", repr(other), "pow")
 
     def __neg__(self) -> Any:
         return methods.negative(self)
@@ -206,7 +206,7 @@ class JAXSparse(abc.ABC):
 
 
 def _dense_comparison(name: str, x: JAXSparse) -> WeftNotImplementedError:
-    return unsupported(name, "the comparison of a sparse array is dense", repr(x))
+    return unsupported("the comparison of a sparse array is dense", repr(x), name)
 
 
 def map_over_batches(cls: type) -> None:
@@ -225,6 +225,7 @@ def whole_of(x: Any, size: int, axis: int) -> Any:
     """A sparse array whose buffers gained a batch axis."""
     children, info = x.tree_flatten()
     if not 0 <= axis <= x.n_batch:
-        raise unsupported("vmap", "the mapped axis of a sparse result is a batch dimension", axis)
+        what = "the mapped axis of a sparse result is a batch dimension"
+        raise unsupported(what, axis, "vmap")
     shape = (*info.shape[:axis], size, *info.shape[axis:])
     return type(x).tree_unflatten(info._replace(shape=shape), children)

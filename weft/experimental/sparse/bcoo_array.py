@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Self
 
 from weft.core.operators import let_reflect
 from weft.core.types import type_of
-from weft.errors import ShapeError
-from weft.errors.argument_errors import refusal
+from weft.errors import ShapeError, api_boundary
 from weft.experimental.sparse.base import JAXSparse, SparseInfo, map_over_batches, methods
 from weft.numpy.creation import asarray
 from weft.tree import register_class
@@ -63,10 +62,10 @@ def bcoo_properties(data: Any, indices: Any, shape: Sequence[int]) -> BCOOProper
         and data_shape[n_batch + 1 :] == tuple(shape[n_batch + n_sparse :])
     )
     if not fits:
-        message = "BCOO: the shapes of data and indices do not fit the shape of the array"
+        message = "the shapes of data and indices do not fit the shape of the array"
         got = f"data {data_shape}, indices {index_shape}, shape={tuple(shape)}"
         wanted = "data (*batch, nse, *dense) and indices (*batch, nse, n_sparse)"
-        raise refusal(ShapeError, message, "BCOO", got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     return BCOOProperties(n_batch, n_sparse, n_dense, nse)
 
 
@@ -95,6 +94,7 @@ class BCOO(JAXSparse):
     indices_sorted: bool
     unique_indices: bool
 
+    @api_boundary
     def __init__(
         self,
         args: Sequence[Any],

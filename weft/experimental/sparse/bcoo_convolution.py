@@ -8,6 +8,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.api.jit import jit
 from weft.core.types import type_of
+from weft.errors import api_boundary
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import padded, place_in
 from weft.experimental.sparse.bcoo_array import BCOO
@@ -18,6 +19,7 @@ from weft.experimental.sparse.bcoo_storage import (
 )
 
 
+@api_boundary
 def bcoo_conv_general_dilated(
     lhs: Any, rhs: Any, *, window_strides: Sequence[int], padding: Any,
     lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
@@ -43,7 +45,7 @@ def bcoo_conv_general_dilated(
     plain = plain_order and set(ones) == {(1,)} and feature_group_count == batch_group_count == 1
     if not plain or any(len(s) != 3 or s[:2] != (1, 1) for s in shapes):
         what = "one signal of one feature, without strides and dilations, is convolved"
-        raise unsupported("bcoo_conv_general_dilated", what, f"shapes {shapes[0]} and {shapes[1]}")
+        raise unsupported(what, f"shapes {shapes[0]} and {shapes[1]}")
     if not isinstance(padding, str):
         before, after = map(int, padding[0])
     elif padding == "VALID":

@@ -15,8 +15,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.api.jit import jit
 from weft.core.types import type_of
-from weft.errors import ShapeError
-from weft.errors.argument_errors import refusal
+from weft.errors import ShapeError, api_boundary
 from weft.experimental.sparse.batches import over_batches, padded, place_in, positions, with_batches
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_shapes import (
@@ -38,6 +37,7 @@ from weft.kinds.compiled_functions import is_eager
 _ALWAYS = 2**16
 
 
+@api_boundary
 def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     """The product of two BCOOs, element by element, with dimensions of length 1 broadcast.
 
@@ -53,16 +53,15 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     >>> sparse.bcoo_multiply_sparse(x, x).data
     Array([1., 1.], dtype=float32)
     """
-    operation = "bcoo_multiply_sparse"
-    check_operand(operation, lhs)
-    check_operand(operation, rhs)
-    lhs, rhs = _same_ndim(operation, lhs, rhs)
+    check_operand(lhs)
+    check_operand(rhs)
+    lhs, rhs = _same_ndim(lhs, rhs)
     shape = tuple(b if a == 1 else a for a, b in zip(lhs.shape, rhs.shape, strict=True))
     fits = all({a, b} <= {1, c} for a, b, c in zip(lhs.shape, rhs.shape, shape, strict=True))
     if not fits:
-        message = f"{operation}: the shapes do not broadcast"
+        message = "the shapes do not broadcast"
         got = f"shapes {lhs.shape} and {rhs.shape}"
-        raise refusal(ShapeError, message, operation, got, "lengths that are equal or 1")
+        raise ShapeError(message, got=got, wanted="lengths that are equal or 1")
     lhs, rhs = common_layout([lhs, rhs])
     full = [x for x in (lhs, rhs) if sparse_shape(x) == shape[x.n_batch : x.ndim - x.n_dense]]
     if not full:
@@ -78,7 +77,7 @@ def bcoo_multiply_sparse(lhs: BCOO, rhs: BCOO) -> BCOO:
     return made
 
 
-def _same_ndim(operation: str, lhs: BCOO, rhs: BCOO) -> tuple[BCOO, BCOO]:
+def _same_ndim(lhs: BCOO, rhs: BCOO) -> tuple[BCOO, BCOO]:
     """Both operands with equal ranks: adds leading dimensions to one."""
     ndim = max(lhs.ndim, rhs.ndim)
 

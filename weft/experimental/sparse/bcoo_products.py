@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import weft.numpy as jnp
 from weft.api.jit import jit
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftNotImplementedError
-from weft.errors.argument_errors import refusal
+from weft.errors import ShapeError, WeftNotImplementedError, api_boundary
 from weft.experimental.sparse.batches import over_batches, with_batches
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_pairs import bcoo_spdot_general
@@ -41,7 +40,7 @@ class DotDimensions(NamedTuple):
         return DotDimensions(self.rhs_contract, self.lhs_contract, self.rhs_batch, self.lhs_batch)
 
 
-def dot_dimensions(operation: str, lhs: Any, rhs: Any, dimension_numbers: Any) -> DotDimensions:
+def dot_dimensions(lhs: Any, rhs: Any, dimension_numbers: Any) -> DotDimensions:
     """The dimensions of a product. Raises ShapeError if the operands do not fit."""
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     out = DotDimensions(
@@ -53,9 +52,9 @@ def dot_dimensions(operation: str, lhs: Any, rhs: Any, dimension_numbers: Any) -
         for a, b in ((out.lhs_contract, out.rhs_contract), (out.lhs_batch, out.rhs_batch))
     )
     if not fits:
-        message = f"{operation}: contracted and batch dimensions of both operands are alike"
+        message = "contracted and batch dimensions of both operands are alike"
         got = f"shapes {left} and {right}, dimension_numbers={dimension_numbers}"
-        raise refusal(ShapeError, message, operation, got, "pairs of dimensions of equal length")
+        raise ShapeError(message, got=got, wanted="pairs of dimensions of equal length")
     return out
 
 
@@ -63,6 +62,7 @@ def _shape(x: Any) -> tuple[int, ...]:
     return x.shape if isinstance(x, BCOO) else type_of(x).shape
 
 
+@api_boundary
 def bcoo_dot_general(
     lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any = None,
     preferred_element_type: Any = None, out_sharding: Any = None,
@@ -79,18 +79,17 @@ def bcoo_dot_general(
     >>> sparse.bcoo_dot_general(sparse.eye(3), x, dimension_numbers=numbers).shape
     (3, 2)
     """
-    operation = "bcoo_dot_general"
     if out_sharding is not None:
-        what = "the result has no sharding of its own"
-        raise refusal(WeftNotImplementedError, f"{operation}: {what}", operation, f"{out_sharding}")
+        message = "the result has no sharding of its own"
+        raise WeftNotImplementedError(message, got=f"{out_sharding}")
     lhs, rhs = (x if isinstance(x, BCOO) else jnp.asarray(x) for x in (lhs, rhs))
-    dims = dot_dimensions(operation, lhs, rhs, dimension_numbers)
+    dims = dot_dimensions(lhs, rhs, dimension_numbers)
     if isinstance(lhs, BCOO) and isinstance(rhs, BCOO):
         return bcoo_spdot_general(lhs, rhs, dims=dims, preferred=preferred_element_type)
     options = {"precision": precision, "preferred": preferred_element_type}
     if isinstance(lhs, BCOO):
         return _dot(lhs, rhs, dims=dims, **options)
-    check_operand(operation, rhs)
+    check_operand(rhs)
     out = _dot(rhs, lhs, dims=dims.swapped(), **options)
     batch = len(dims.lhs_batch)
     free = rhs.ndim - len(dims.rhs_batch) - len(dims.rhs_contract)
@@ -214,6 +213,7 @@ def _blocks(
     return out
 
 
+@api_boundary
 def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Array:
     """The elements of `weft.lax.dot_general(A, B, dimension_numbers)` at the indices of a BCOO.
 
@@ -231,9 +231,8 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     >>> sparse.bcoo_dot_general_sampled(a, b, jnp.array([[0, 1]]), dimension_numbers=numbers)
     Array([3.], dtype=float32)
     """
-    operation = "bcoo_dot_general_sampled"
     A, B, indices = jnp.asarray(A), jnp.asarray(B), jnp.asarray(indices)
-    dims = dot_dimensions(operation, A, B, dimension_numbers)
+    dims = dot_dimensions(A, B, dimension_numbers)
     data: Array = _sample_product(A, B, indices, dims=dims)
     return data
 
@@ -290,6 +289,7 @@ def _sample_product(A: Any, B: Any, indices: Any, *, dims: DotDimensions) -> Any
 # ---- elementwise ---------------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Array:
     """The data of the product of a BCOO and a dense array, element by element.
 
@@ -304,26 +304,23 @@ def bcoo_multiply_dense(sp_mat: BCOO, v: Any) -> Array:
     >>> sparse.bcoo_multiply_dense(sparse.eye(2), jnp.array([2.0, 3.0]))
     Array([2., 3.], dtype=float32)
     """
-    operation = "bcoo_multiply_dense"
-    check_operand(operation, sp_mat)
+    check_operand(sp_mat)
     v = jnp.asarray(v)
-    check_fits_in(operation, sp_mat, v)
+    check_fits_in(sp_mat, v)
     data: Array = _multiply_dense(sp_mat, v)
     return data
 
 
-def check_fits_in(operation: str, mat: Any, v: Any) -> None:
+def check_fits_in(mat: Any, v: Any) -> None:
     """Raises ShapeError if a dense operand does not broadcast to the shape of a sparse one."""
     shape = type_of(v).shape
     padded = (1,) * (mat.ndim - len(shape)) + shape
     if len(padded) != mat.ndim or any(
         a not in (1, b) for a, b in zip(padded, mat.shape, strict=True)
     ):
-        message = f"{operation}: the dense operand does not broadcast to the sparse one's shape"
+        message = "the dense operand does not broadcast to the sparse one's shape"
         got = f"shapes {shape} and {mat.shape}"
-        raise refusal(
-            ShapeError, message, operation, got, f"a shape that broadcasts to {mat.shape}"
-        )
+        raise ShapeError(message, got=got, wanted=f"a shape that broadcasts to {mat.shape}")
 
 
 @jit(inline=True)

@@ -11,8 +11,7 @@ from typing import Any
 import weft.numpy as jnp
 from weft.api.jit import jit
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import refusal
+from weft.errors import ShapeError, WeftTypeError, WeftValueError, api_boundary
 from weft.experimental.sparse.base import unsupported
 from weft.experimental.sparse.batches import over_batches, place_in, with_batches
 from weft.experimental.sparse.bcoo_array import BCOO
@@ -35,18 +34,19 @@ def _kinds(mat: BCOO, dims: Sequence[int]) -> tuple[list[int], list[int], list[i
     return batch, sparse, [d - edge for d in dims if d >= edge]
 
 
-def _index_set(operation: str, values: Sequence[Any], count: int) -> tuple[int, ...]:
+def _index_set(values: Sequence[Any], count: int) -> tuple[int, ...]:
     out = tuple(map(operator.index, values))
     if len(out) != count:
-        message = f"{operation} takes one number for each dimension"
+        message = "takes one number for each dimension"
         got, wanted = f"{out}", f"{count} numbers"
-        raise refusal(WeftValueError, message, operation, got, wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
     return out
 
 
 # ---- order and shape -----------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int] | None = None) -> BCOO:
     """The BCOO with its dimensions permuted, reversed without a `permutation`.
 
@@ -60,22 +60,21 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int] | None = None) -> BC
     >>> sparse.bcoo_transpose(sparse.eye(2, 3), permutation=(1, 0)).shape
     (3, 2)
     """
-    operation = "bcoo_transpose"
-    check_operand(operation, mat)
+    check_operand(mat)
     if permutation is None:
         permutation = tuple(reversed(range(mat.ndim)))
-    order = canonical_axes(_index_set(operation, permutation, mat.ndim), mat.ndim, operation)
+    order = canonical_axes(_index_set(permutation, mat.ndim), mat.ndim)
     if sorted(order) != list(range(mat.ndim)):
-        message = f"{operation}: the permutation has each dimension once"
+        message = "the permutation has each dimension once"
         got, wanted = f"permutation={order}", f"a permutation of 0 to {mat.ndim - 1}"
-        raise refusal(WeftValueError, message, operation, got, wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
     edges = (mat.n_batch, mat.n_batch + mat.n_sparse)
     groups = (order[: edges[0]], order[edges[0] : edges[1]], order[edges[1] :])
     starts = (0, *edges)
     for start, group in zip(starts, groups, strict=True):
         if sorted(group) != list(range(start, start + len(group))):
             what = "batch, sparse and dense dimensions are permuted among themselves"
-            raise unsupported(operation, what, f"permutation={order} of {mat!r}")
+            raise unsupported(what, f"permutation={order} of {mat!r}")
     out: BCOO = mat if order == tuple(range(mat.ndim)) else _transpose(mat, permutation=order)
     return out
 
@@ -95,6 +94,7 @@ def _transpose(mat: BCOO, *, permutation: tuple[int, ...]) -> BCOO:
     )
 
 
+@api_boundary
 def bcoo_reshape(
     mat: BCOO, *, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None,
     sharding: Any = None,
@@ -113,20 +113,19 @@ def bcoo_reshape(
     >>> sparse.bcoo_reshape(sparse.eye(2), new_sizes=(4,)).indices.T
     Array([[0, 3]], dtype=int32)
     """
-    operation = "bcoo_reshape"
-    check_operand(operation, mat)
+    check_operand(mat)
     if dimensions is not None:
         mat = bcoo_transpose(mat, permutation=dimensions)
     sizes = tuple(map(operator.index, new_sizes))
     if math.prod(sizes) != mat.size:
-        message = f"{operation}: the shapes have different numbers of elements"
+        message = "the shapes have different numbers of elements"
         got, wanted = f"shapes {mat.shape} and {sizes}", "as many elements in both"
-        raise refusal(ShapeError, message, operation, got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     parts = (mat.shape[: mat.n_batch], sparse_shape(mat), mat.shape[mat.n_batch + mat.n_sparse :])
     ends = _split_alike(sizes, [math.prod(p) for p in parts], (mat.n_batch, mat.n_dense))
     if ends is None:
         what = "the new shape mixes batch, sparse and dense dimensions"
-        raise unsupported(operation, what, f"new_sizes={sizes} of {mat!r}")
+        raise unsupported(what, f"new_sizes={sizes} of {mat!r}")
     out: BCOO = _reshape(mat, new_sizes=sizes, ends=ends)
     return out
 
@@ -180,6 +179,7 @@ def _reshape(mat: BCOO, *, new_sizes: tuple[int, ...], ends: tuple[int, int]) ->
     )  # fmt: skip
 
 
+@api_boundary
 def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     """The BCOO without some dimensions of length 1.
 
@@ -191,13 +191,12 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
     >>> sparse.bcoo_squeeze(sparse.empty((1, 3)), dimensions=(0,)).shape
     (3,)
     """
-    operation = "bcoo_squeeze"
-    check_operand(operation, arr)
-    dims = canonical_axes(tuple(dimensions), arr.ndim, operation)
+    check_operand(arr)
+    dims = canonical_axes(tuple(dimensions), arr.ndim)
     if any(arr.shape[d] != 1 for d in dims):
-        message = f"{operation} removes dimensions of length 1"
+        message = "removes dimensions of length 1"
         got, wanted = f"dimensions={dims} of shape {arr.shape}", "dimensions of length 1"
-        raise refusal(ShapeError, message, operation, got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     out: BCOO = arr if not dims else _squeeze(arr, dimensions=tuple(sorted(dims)))
     return out
 
@@ -227,6 +226,7 @@ def _squeeze(mat: BCOO, *, dimensions: tuple[int, ...]) -> BCOO:
     )  # fmt: skip
 
 
+@api_boundary
 def bcoo_broadcast_in_dim(
     mat: BCOO, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCOO:
@@ -244,18 +244,17 @@ def bcoo_broadcast_in_dim(
     >>> sparse.bcoo_broadcast_in_dim(x, shape=(3, 2, 2), broadcast_dimensions=(1, 2))
     BCOO(float32[3, 2, 2], nse=2, n_batch=1)
     """
-    operation = "bcoo_broadcast_in_dim"
-    check_operand(operation, mat)
+    check_operand(mat)
     shape = tuple(map(operator.index, shape))
-    dims = _index_set(operation, broadcast_dimensions, mat.ndim)
+    dims = _index_set(broadcast_dimensions, mat.ndim)
     fits = list(dims) == sorted(set(dims)) and all(
         0 <= d < len(shape) and n in (1, shape[d]) for d, n in zip(dims, mat.shape, strict=False)
     )
     if not fits:
-        message = f"{operation}: the shape of the BCOO does not fit the new one"
+        message = "the shape of the BCOO does not fit the new one"
         got = f"shape {mat.shape}, broadcast_dimensions={dims}, new shape {shape}"
         wanted = "growing dimensions of the new shape, with the same lengths or 1"
-        raise refusal(ShapeError, message, operation, got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     out: BCOO = _broadcast(mat, shape=shape, dims=dims)
     return out
 
@@ -314,6 +313,7 @@ def _broadcast(mat: BCOO, *, shape: tuple[int, ...], dims: tuple[int, ...]) -> B
     return BCOO((data, indices), shape=shape)
 
 
+@api_boundary
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     """The BCOO with its elements in reverse order along some dimensions.
 
@@ -326,8 +326,8 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     Array([[0., 1.],
            [1., 0.]], dtype=float32)
     """
-    check_operand("bcoo_rev", operand)
-    dims = canonical_axes(tuple(dimensions), operand.ndim, "bcoo_rev")
+    check_operand(operand)
+    dims = canonical_axes(tuple(dimensions), operand.ndim)
     out: BCOO = _rev(operand, dimensions=dims)
     return out
 
@@ -352,6 +352,7 @@ def _rev(mat: BCOO, *, dimensions: tuple[int, ...]) -> BCOO:
 # ---- parts ---------------------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_slice(
     mat: BCOO, *, start_indices: Sequence[int], limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
@@ -372,16 +373,15 @@ def bcoo_slice(
     Array([[0., 1.],
            [0., 0.]], dtype=float32)
     """
-    operation = "bcoo_slice"
-    check_operand(operation, mat)
-    starts = _index_set(operation, start_indices, mat.ndim)
-    limits = _index_set(operation, limit_indices, mat.ndim)
-    steps = _index_set(operation, strides or (1,) * mat.ndim, mat.ndim)
+    check_operand(mat)
+    starts = _index_set(start_indices, mat.ndim)
+    limits = _index_set(limit_indices, mat.ndim)
+    steps = _index_set(strides or (1,) * mat.ndim, mat.ndim)
     each = zip(starts, limits, steps, mat.shape, strict=True)
     if not all(0 <= a <= b <= n and step > 0 for a, b, step, n in each):
-        message = f"{operation}: the slice does not lie in the shape"
+        message = "the slice does not lie in the shape"
         got = f"{starts} to {limits} in steps of {steps}, shape {mat.shape}"
-        raise refusal(WeftValueError, message, operation, got, "0 <= start <= limit <= length")
+        raise WeftValueError(message, got=got, wanted="0 <= start <= limit <= length")
     out: BCOO = _slice(mat, starts=starts, limits=limits, steps=steps)
     return out
 
@@ -437,6 +437,7 @@ def _pad_outside(
     return data.at[first].get(mode="fill", fill_value=0), rows
 
 
+@api_boundary
 def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> BCOO:
     """The elements of a block of sizes `slice_sizes` from `start_indices` on, which may be traced.
 
@@ -451,13 +452,12 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    operation = "bcoo_dynamic_slice"
-    check_operand(operation, mat)
-    sizes = _index_set(operation, slice_sizes, mat.ndim)
+    check_operand(mat)
+    sizes = _index_set(slice_sizes, mat.ndim)
     if len(start_indices) != mat.ndim or any(s > m for s, m in zip(sizes, mat.shape, strict=True)):
-        message = f"{operation}: the block does not fit the shape"
+        message = "the block does not fit the shape"
         got = f"{len(start_indices)} starts, slice_sizes={sizes}, shape {mat.shape}"
-        raise refusal(WeftValueError, message, operation, got, "a start and a size per dimension")
+        raise WeftValueError(message, got=got, wanted="a start and a size per dimension")
     out: BCOO = _dynamic_slice(mat, [jnp.asarray(x) for x in start_indices], sizes=sizes)
     return out
 
@@ -518,6 +518,7 @@ def _take(mat: BCOO, rows: Any) -> BCOO:
     return _take(bcoo_update_layout(mat, n_batch=1, on_inefficient=None), rows)
 
 
+@api_boundary
 def bcoo_gather(
     operand: BCOO, start_indices: Any, dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[int], *, unique_indices: bool = False, indices_are_sorted: bool = False,
@@ -535,8 +536,7 @@ def bcoo_gather(
         mode: Has no meaning: positions are kept in bounds.
         fill_value: Has no meaning: positions are kept in bounds.
     """
-    operation = "bcoo_gather"
-    check_operand(operation, operand)
+    check_operand(operand)
     dn, starts = dimension_numbers, jnp.asarray(start_indices)
     outer = type_of(starts).shape[:-1]
     sizes = tuple(map(operator.index, slice_sizes))
@@ -553,7 +553,7 @@ def bcoo_gather(
     if not batching and whole and rows_only and tuple(dn.offset_dims) == last:
         return bcoo_take(operand, starts[..., 0])
     what = "a gather takes one block, or whole rows of the first dimension"
-    raise unsupported(operation, what, f"{dn}, slice_sizes={sizes}")
+    raise unsupported(what, f"{dn}, slice_sizes={sizes}")
 
 
 # ---- several, and sums ---------------------------------------------------------------------------
@@ -566,6 +566,7 @@ def common_layout(operands: Sequence[BCOO]) -> list[BCOO]:
     return [bcoo_update_layout(x, n_batch=n_batch, n_dense=n_dense) for x in operands]
 
 
+@api_boundary
 def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     """Several BCOOs, one after the other along a dimension.
 
@@ -573,18 +574,17 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     >>> sparse.bcoo_concatenate([sparse.eye(2), sparse.eye(2)], dimension=0).shape
     (4, 2)
     """
-    operation = "bcoo_concatenate"
     operands = list(operands)
     if not operands or not all(isinstance(x, BCOO) for x in operands):
-        message = f"{operation} takes BCOOs, at least one"
+        message = "takes BCOOs, at least one"
         got = f"{[type(x).__name__ for x in operands]}"
-        raise refusal(WeftTypeError, message, operation, got, "a list of BCOOs")
-    dim = canonical_axis(operator.index(dimension), operands[0].ndim, operation)
+        raise WeftTypeError(message, got=got, wanted="a list of BCOOs")
+    dim = canonical_axis(operator.index(dimension), operands[0].ndim)
     shapes = {(*x.shape[:dim], *x.shape[dim + 1 :]) for x in operands}
     if len(shapes) > 1 or len({x.ndim for x in operands}) > 1:
-        message = f"{operation}: the shapes differ in other dimensions"
+        message = "the shapes differ in other dimensions"
         got = f"shapes {[x.shape for x in operands]}, dimension={dimension}"
-        raise refusal(ShapeError, message, operation, got, "shapes equal but for the dimension")
+        raise ShapeError(message, got=got, wanted="shapes equal but for the dimension")
     dtype = jnp.result_type(*(x.data for x in operands))
     operands = common_layout(operands)
     first = operands[0]
@@ -634,6 +634,7 @@ def _lengthen(mat: BCOO, nse: int) -> tuple[Any, Any]:
     return jnp.pad(data, sizes), jnp.concatenate([indices, padding], n)
 
 
+@api_boundary
 def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     """The sum along axes. Along sparse ones no element is added: the indices lose them.
 
@@ -644,8 +645,8 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     >>> sparse.bcoo_reduce_sum(sparse.eye(3), axes=(0,)).todense()
     Array([1., 1., 1.], dtype=float32)
     """
-    check_operand("bcoo_reduce_sum", mat)
-    dims = canonical_axes(tuple(axes), mat.ndim, "bcoo_reduce_sum")
+    check_operand(mat)
+    dims = canonical_axes(tuple(axes), mat.ndim)
     out: BCOO = mat if not dims else _reduce_sum(mat, axes=tuple(sorted(dims)))
     return out
 

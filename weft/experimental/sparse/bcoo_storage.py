@@ -12,8 +12,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft.api.jit import jit
 from weft.core.types import type_of
-from weft.errors import WeftTypeError, WeftValueError
-from weft.errors.argument_errors import refusal
+from weft.errors import WeftTypeError, WeftValueError, api_boundary
 from weft.experimental.sparse.base import (
     SparseEfficiencyError,
     SparseEfficiencyWarning,
@@ -30,11 +29,10 @@ from weft.experimental.sparse.bcoo_array import BCOO
 from weft.typing import Array
 
 
-def check_operand(operation: str, value: Any) -> None:
+def check_operand(value: Any) -> None:
     """Raises WeftTypeError for an operand that is not a BCOO."""
     if not isinstance(value, BCOO):
-        message = f"{operation} takes a BCOO"
-        raise refusal(WeftTypeError, message, operation, f"a {type(value).__name__}", "a BCOO")
+        raise WeftTypeError("takes a BCOO", got=f"a {type(value).__name__}", wanted="a BCOO")
 
 
 def sparse_shape(mat: BCOO) -> tuple[int, ...]:
@@ -45,6 +43,7 @@ def sparse_shape(mat: BCOO) -> tuple[int, ...]:
 # ---- dense arrays --------------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_todense(mat: BCOO) -> Array:
     """The dense array of a BCOO; elements with equal indices are added.
 
@@ -53,7 +52,7 @@ def bcoo_todense(mat: BCOO) -> Array:
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    check_operand("bcoo_todense", mat)
+    check_operand(mat)
     dense: Array = _todense(mat)
     return dense
 
@@ -86,6 +85,7 @@ def accumulated(
     return put(data, mode="drop", indices_are_sorted=ordered, wrap_negative_indices=False)
 
 
+@api_boundary
 def bcoo_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0,
     index_dtype: Any = "int32",
@@ -102,9 +102,9 @@ def bcoo_fromdense(
            [1, 0]], dtype=int32)
     """
     mat = jnp.asarray(mat)
-    _check_dimensions("bcoo_fromdense", type_of(mat).ndim, n_batch, n_dense)
+    _check_dimensions(type_of(mat).ndim, n_batch, n_dense)
     if nse is None:
-        nse = known_count("bcoo_fromdense", count_stored(mat, n_batch=n_batch, n_dense=n_dense))
+        nse = known_count(count_stored(mat, n_batch=n_batch, n_dense=n_dense))
     data, indices = _fromdense(
         mat, nse=int(nse), n_batch=int(n_batch), n_dense=int(n_dense),
         index_dtype=np.dtype(index_dtype),
@@ -112,22 +112,21 @@ def bcoo_fromdense(
     return BCOO((data, indices), shape=type_of(mat).shape, indices_sorted=True, unique_indices=True)
 
 
-def known_count(operation: str, count: Any) -> int:
+def known_count(count: Any) -> int:
     """A computed number of elements. Under a transformation the error of `int()` asks for `nse`."""
     try:
         return int(count)
     except TypeError as error:
-        error.add_note(f"{operation} needs nse=, the number of elements to store, where the values "
-                       "are traced")  # fmt: skip
+        error.add_note("pass nse=, the number of elements to store, where the values are traced")
         raise
 
 
-def _check_dimensions(operation: str, ndim: int, n_batch: int, n_dense: int) -> None:
+def _check_dimensions(ndim: int, n_batch: int, n_dense: int) -> None:
     if n_batch < 0 or n_dense < 0 or n_batch + n_dense > ndim:
-        message = f"{operation}: n_batch and n_dense are counts of dimensions of the array"
+        message = "n_batch and n_dense are counts of dimensions of the array"
         got = f"n_batch={n_batch}, n_dense={n_dense}, {ndim} dimensions"
         wanted = f"numbers of 0 or more, {ndim} together at most"
-        raise refusal(WeftValueError, message, operation, got, wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
 
 
 def _is_nonzero(mat: Any, n_dense: int) -> Any:
@@ -177,6 +176,7 @@ def extracted(mat: Any, indices: Any, shape: Sequence[int]) -> Any:
     return at.get(mode="fill", fill_value=0, wrap_negative_indices=False)
 
 
+@api_boundary
 def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) -> BCOO:
     """The elements of a dense array at the indices of a BCOO, with the structure of the latter.
 
@@ -192,12 +192,12 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
     >>> sparse.bcoo_extract(sparse.eye(2), jnp.arange(4.0).reshape(2, 2)).data
     Array([0., 3.], dtype=float32)
     """
-    check_operand("bcoo_extract", sparr)
+    check_operand(sparr)
     arr = jnp.asarray(arr)
     if type_of(arr).shape != sparr.shape:
-        message = "bcoo_extract: the array has not the shape of the BCOO"
+        message = "the array has not the shape of the BCOO"
         got, wanted = f"shape {type_of(arr).shape}", f"shape {sparr.shape}"
-        raise refusal(WeftValueError, message, "bcoo_extract", got, wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
     unique = sparr.unique_indices if assume_unique is None else bool(assume_unique)
     out: BCOO = _extract(sparr, arr, unique=unique)
     return out
@@ -229,6 +229,7 @@ def _is_new(indices: Any) -> Any:
 # ---- order and number ----------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_sort_indices(mat: BCOO) -> BCOO:
     """The BCOO with the elements of each batch in the order of their indices, padding last.
 
@@ -237,7 +238,7 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     >>> sparse.bcoo_sort_indices(x).data
     Array([2., 1.], dtype=float32)
     """
-    check_operand("bcoo_sort_indices", mat)
+    check_operand(mat)
     out: BCOO = mat if mat.indices_sorted else _sort(mat)
     return out
 
@@ -259,6 +260,7 @@ def _sort(mat: BCOO) -> BCOO:
     )
 
 
+@api_boundary
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     """The BCOO with elements of equal indices added, and its indices sorted.
 
@@ -271,27 +273,28 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     >>> sparse.bcoo_sum_duplicates(x + x).data
     Array([2., 2.], dtype=float32)
     """
-    check_operand("bcoo_sum_duplicates", mat)
+    check_operand(mat)
     if mat.indices_sorted and mat.unique_indices and nse in (None, mat.nse):
         return mat
-    return _sum_duplicates("bcoo_sum_duplicates", mat, nse, remove_zeros=False)
+    return _sum_duplicates(mat, nse, remove_zeros=False)
 
 
+@api_boundary
 def bcoo_eliminate_zeros(mat: BCOO, nse: int | None = None) -> BCOO:
     """`bcoo_sum_duplicates` of the elements that are not zero."""
-    check_operand("bcoo_eliminate_zeros", mat)
-    return _sum_duplicates("bcoo_eliminate_zeros", mat, nse, remove_zeros=True)
+    check_operand(mat)
+    return _sum_duplicates(mat, nse, remove_zeros=True)
 
 
-def _sum_duplicates(operation: str, mat: BCOO, nse: int | None, remove_zeros: bool) -> BCOO:
+def _sum_duplicates(mat: BCOO, nse: int | None, remove_zeros: bool) -> BCOO:
     if nse is None:
         count = _count_unique(mat, remove_zeros=remove_zeros)
         try:
             nse = int(count)
         except TypeError as error:
-            message = f"{operation}: nse must be given where the indices are traced"
+            message = "nse must be given where the indices are traced"
             got, wanted = repr(mat), "nse=, the number of elements to keep"
-            raise refusal(WeftValueError, message, operation, got, wanted) from error
+            raise WeftValueError(message, got=got, wanted=wanted) from error
     out: BCOO = _sum(mat, nse=int(nse), remove_zeros=remove_zeros)
     return out
 
@@ -350,6 +353,7 @@ def _sum(mat: BCOO, *, nse: int, remove_zeros: bool) -> BCOO:
 # ---- layout --------------------------------------------------------------------------------------
 
 
+@api_boundary
 def bcoo_update_layout(
     mat: BCOO, *, n_batch: int | None = None, n_dense: int | None = None,
     on_inefficient: str | None = "error",
@@ -369,10 +373,10 @@ def bcoo_update_layout(
     >>> sparse.bcoo_update_layout(x, n_batch=0)
     BCOO(float32[3, 3], nse=3)
     """
-    check_operand("bcoo_update_layout", mat)
+    check_operand(mat)
     n_batch = mat.n_batch if n_batch is None else int(n_batch)
     n_dense = mat.n_dense if n_dense is None else int(n_dense)
-    _check_dimensions("bcoo_update_layout", mat.ndim, n_batch, n_dense)
+    _check_dimensions(mat.ndim, n_batch, n_dense)
     if (n_batch, n_dense) == (mat.n_batch, mat.n_dense):
         return mat
     for name, old, new in (("n_batch", mat.n_batch, n_batch), ("n_dense", mat.n_dense, n_dense)):
@@ -384,17 +388,16 @@ def bcoo_update_layout(
 
 
 def _inefficient(what: str, on_inefficient: str | None) -> None:
-    operation = "bcoo_update_layout"
     if on_inefficient == "error":
         raise SparseEfficiencyError(
-            f"{operation}: {what}; on_inefficient=None does it, 'warn' with a warning"
+            f"bcoo_update_layout: {what}; on_inefficient=None does it, 'warn' with a warning"
         )
     if on_inefficient == "warn":
-        warnings.warn(f"{operation}: {what}", SparseEfficiencyWarning, stacklevel=3)
+        warnings.warn(f"bcoo_update_layout: {what}", SparseEfficiencyWarning, stacklevel=4)
     elif on_inefficient is not None:
-        message = f"{operation}: on_inefficient says what to do about much padding"
+        message = "on_inefficient says what to do about much padding"
         got = f"on_inefficient={on_inefficient!r}"
-        raise refusal(WeftValueError, message, operation, got, "'error', 'warn' or None")
+        raise WeftValueError(message, got=got, wanted="'error', 'warn' or None")
 
 
 @jit(inline=True, static_argnames=("n_batch", "n_dense"))
@@ -505,11 +508,12 @@ def stored_indices(mat: BCOO) -> Any:
 # ---- other sources -------------------------------------------------------------------------------
 
 
+@api_boundary("from_scipy_sparse")
 def bcoo_from_scipy(mat: Any, index_dtype: Any, n_batch: int, n_dense: int) -> BCOO:
     """A BCOO with the elements of a sparse matrix of SciPy's."""
     if n_batch or n_dense:
         what = "a matrix of SciPy's has no batch and no dense dimensions"
-        raise unsupported("from_scipy_sparse", what, f"n_batch={n_batch}, n_dense={n_dense}")
+        raise unsupported(what, f"n_batch={n_batch}, n_dense={n_dense}")
     mat = mat.tocoo()
     indices = np.column_stack((mat.row, mat.col)).astype(index_dtype or "int32")
     return BCOO((jnp.asarray(mat.data), jnp.asarray(indices)), shape=mat.shape)
@@ -521,7 +525,7 @@ def bcoo_empty(
 ) -> BCOO:  # fmt: skip
     """A BCOO that stores zeros alone, as padding."""
     shape = tuple(map(int, shape))
-    _check_dimensions("empty", len(shape), n_batch, n_dense)
+    _check_dimensions(len(shape), n_batch, n_dense)
     batch, dense = shape[:n_batch], shape[len(shape) - n_dense :]
     inner = shape[n_batch : len(shape) - n_dense]
     data = jnp.zeros((*batch, nse, *dense), dtype)
@@ -534,7 +538,7 @@ def bcoo_eye(
     n_dense: int = 0,
 ) -> BCOO:  # fmt: skip
     """A BCOO with ones on the k-th diagonal."""
-    _check_dimensions("eye", 2, n_batch, n_dense)
+    _check_dimensions(2, n_batch, n_dense)
     first = max(0, -k)
     count = max(0, min(N - first, M - max(0, k)))
     if n_batch + n_dense == 2:

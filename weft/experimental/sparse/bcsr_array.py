@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from weft.core.operators import let_reflect
 from weft.core.types import type_of
-from weft.errors import ShapeError
-from weft.errors.argument_errors import refusal
+from weft.errors import ShapeError, api_boundary
 from weft.experimental.sparse.base import (
     JAXSparse,
     SparseInfo,
@@ -47,10 +46,10 @@ def bcsr_properties(data: Any, indices: Any, indptr: Any, shape: Sequence[int]) 
     fits = fits and shapes[0][n_batch + 1 :] == tuple(shape[n_batch + 2 :])
     fits = fits and all(a in (1, b) for s in shapes for a, b in zip(s, batch, strict=False))
     if not fits:
-        message = "BCSR: the shapes of data, indices and indptr do not fit the shape of the array"
+        message = "the shapes of data, indices and indptr do not fit the shape of the array"
         got = f"data {shapes[0]}, indices {shapes[1]}, indptr {shapes[2]}, shape={tuple(shape)}"
         wanted = "data (*batch, nse, *dense), indices (*batch, nse), indptr (*batch, rows + 1)"
-        raise refusal(ShapeError, message, "BCSR", got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     return BCSRProperties(n_batch, n_dense, shapes[1][-1])
 
 
@@ -78,6 +77,7 @@ class BCSR(JAXSparse):
     indices_sorted: bool
     unique_indices: bool
 
+    @api_boundary
     def __init__(
         self,
         args: Sequence[Any],
@@ -152,11 +152,12 @@ class BCSR(JAXSparse):
         dense: Array = methods.bcsr_todense(self)
         return dense
 
+    @api_boundary
     def transpose(self, axes: Sequence[int] | None = None) -> BCSR:
         """The array with rows and columns exchanged, by way of a BCOO."""
         out = self.to_bcoo().transpose(axes)
         if out.n_sparse != 2:
-            raise unsupported("transpose", "the result has no rows and columns", f"{self!r}")
+            raise unsupported("the result has no rows and columns", f"{self!r}")
         return BCSR.from_bcoo(out)
 
     def sum_duplicates(self, nse: int | None = None, remove_zeros: bool = True) -> BCSR:

@@ -10,8 +10,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft.api.jit import jit
 from weft.core.types import type_of
-from weft.errors import WeftTypeError
-from weft.errors.argument_errors import refusal
+from weft.errors import WeftTypeError, api_boundary
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import over_batches
 from weft.experimental.sparse.bcoo_array import BCOO
@@ -30,10 +29,9 @@ from weft.experimental.sparse.bcsr_array import BCSR
 from weft.typing import Array
 
 
-def _check(operation: str, value: Any) -> None:
+def _check(value: Any) -> None:
     if not isinstance(value, BCSR):
-        message = f"{operation} takes a BCSR"
-        raise refusal(WeftTypeError, message, operation, f"a {type(value).__name__}", "a BCSR")
+        raise WeftTypeError("takes a BCSR", got=f"a {type(value).__name__}", wanted="a BCSR")
 
 
 def element_rows(indptr: Any, nse: int) -> Any:
@@ -42,9 +40,10 @@ def element_rows(indptr: Any, nse: int) -> Any:
     return jnp.searchsorted(indptr[1:], places, side="right").astype(type_of(indptr).dtype)
 
 
+@api_boundary
 def bcsr_to_bcoo(mat: BCSR) -> BCOO:
     """The BCOO with the elements of a BCSR."""
-    _check("bcsr_to_bcoo", mat)
+    _check(mat)
     out: BCOO = _to_bcoo(mat)
     return out
 
@@ -59,12 +58,13 @@ def _to_bcoo(mat: BCSR) -> BCOO:
     return BCOO.tree_unflatten(mat._info, (mat.data, where))
 
 
+@api_boundary("from_bcoo")
 def bcsr_from_bcoo(arr: BCOO) -> BCSR:
     """The BCSR of a BCOO with two sparse dimensions. Raises WeftNotImplementedError for other
     numbers of them."""
     if not isinstance(arr, BCOO) or arr.n_sparse != 2:
         what = "a BCSR is made of a BCOO with two sparse dimensions"
-        raise unsupported("from_bcoo", what, repr(arr)[:100])
+        raise unsupported(what, repr(arr)[:100])
     out: BCSR = _from_bcoo(bcoo_sort_indices(arr))
     return out
 
@@ -88,6 +88,7 @@ def _from_bcoo(mat: BCOO) -> BCSR:
     )  # fmt: skip
 
 
+@api_boundary
 def bcsr_fromdense(
     mat: Any, *, nse: int | None = None, n_batch: int = 0, n_dense: int = 0,
     index_dtype: Any = "int32",
@@ -105,6 +106,7 @@ def bcsr_fromdense(
     return bcsr_from_bcoo(bcoo_fromdense(mat, **options))
 
 
+@api_boundary
 def bcsr_todense(mat: BCSR) -> Array:
     """The dense array of a BCSR.
 
@@ -116,6 +118,7 @@ def bcsr_todense(mat: BCSR) -> Array:
     return bcoo_todense(bcsr_to_bcoo(mat))
 
 
+@api_boundary
 def bcsr_extract(indices: Any, indptr: Any, mat: Any) -> Array:
     """The elements of a dense array at the places of a BCSR; zeros for padding.
 
@@ -138,6 +141,7 @@ def _extract(indices: Any, indptr: Any, mat: Any) -> Any:
     return over_batches(one, n, mat, indices, indptr)
 
 
+@api_boundary
 def bcsr_dot_general(
     lhs: Any, rhs: Any, *, dimension_numbers: Any, precision: Any = None,
     preferred_element_type: Any = None, out_sharding: Any = None,
@@ -150,9 +154,8 @@ def bcsr_dot_general(
     >>> sparse.bcsr_dot_general(x, jnp.ones(2), dimension_numbers=numbers)
     Array([1., 1.], dtype=float32)
     """
-    operation = "bcsr_dot_general"
     if isinstance(lhs, JAXSparse) and isinstance(rhs, JAXSparse):
-        raise unsupported(operation, "one operand is dense", f"{lhs!r} and {rhs!r}")
+        raise unsupported("one operand is dense", f"{lhs!r} and {rhs!r}")
     given = [x.to_bcoo() if isinstance(x, BCSR) else x for x in (lhs, rhs)]
     dense: Array = bcoo_dot_general(
         *given, dimension_numbers=dimension_numbers, precision=precision,
@@ -161,6 +164,7 @@ def bcsr_dot_general(
     return dense
 
 
+@api_boundary
 def bcsr_broadcast_in_dim(
     mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
 ) -> BCSR:
@@ -169,43 +173,47 @@ def bcsr_broadcast_in_dim(
     Args:
         broadcast_dimensions: For each dimension of the BCSR, in rising order, that of the result.
     """
-    _check("bcsr_broadcast_in_dim", mat)
+    _check(mat)
     wide = bcoo_broadcast_in_dim(
         bcsr_to_bcoo(mat), shape=shape, broadcast_dimensions=broadcast_dimensions
     )
     return bcsr_from_bcoo(wide)
 
 
+@api_boundary
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
     """Several BCSRs, one after the other along a dimension."""
     for x in operands:
-        _check("bcsr_concatenate", x)
+        _check(x)
     return bcsr_from_bcoo(
         bcoo_concatenate([bcsr_to_bcoo(x) for x in operands], dimension=dimension)
     )
 
 
+@api_boundary
 def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None) -> BCSR:
     """The BCSR with elements of equal indices added, as `bcoo_sum_duplicates`.
 
     Args:
         nse: How many elements are kept for each batch; None for as many as are needed.
     """
-    _check("bcsr_sum_duplicates", mat)
+    _check(mat)
     return bcsr_from_bcoo(bcoo_sum_duplicates(bcsr_to_bcoo(mat), nse=nse))
 
 
+@api_boundary
 def bcsr_eliminate_zeros(mat: BCSR, nse: int | None = None) -> BCSR:
     """`bcsr_sum_duplicates` of the elements that are not zero."""
-    _check("bcsr_eliminate_zeros", mat)
+    _check(mat)
     return bcsr_from_bcoo(bcoo_eliminate_zeros(bcsr_to_bcoo(mat), nse=nse))
 
 
+@api_boundary("from_scipy_sparse")
 def bcsr_from_scipy(mat: Any, index_dtype: Any, n_batch: int, n_dense: int) -> BCSR:
     """A BCSR with the elements of a sparse matrix of SciPy's."""
     if n_batch or n_dense:
         what = "a matrix of SciPy's has no batch and no dense dimensions"
-        raise unsupported("from_scipy_sparse", what, f"n_batch={n_batch}, n_dense={n_dense}")
+        raise unsupported(what, f"n_batch={n_batch}, n_dense={n_dense}")
     mat = mat.tocsr()
     integers = [np.asarray(x).astype(index_dtype or "int32") for x in (mat.indices, mat.indptr)]
     return BCSR([jnp.asarray(x) for x in (mat.data, *integers)], shape=mat.shape)
@@ -219,7 +227,7 @@ def bcsr_empty(
     shape = tuple(map(int, shape))
     if len(shape) != n_batch + 2 + n_dense:
         what = "a BCSR has two sparse dimensions"
-        raise unsupported("empty", what, f"shape={shape}, n_batch={n_batch}, n_dense={n_dense}")
+        raise unsupported(what, f"shape={shape}, n_batch={n_batch}, n_dense={n_dense}")
     batch, dense = shape[:n_batch], shape[n_batch + 2 :]
     data = jnp.zeros((*batch, nse, *dense), dtype)
     indices = jnp.full((*batch, nse), shape[n_batch + 1], index_dtype)

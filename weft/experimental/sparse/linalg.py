@@ -14,8 +14,7 @@ from weft.control_flow.linear_solve import custom_linear_solve
 from weft.control_flow.while_loop import while_loop
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import type_of
-from weft.errors import ShapeError
-from weft.errors.argument_errors import refusal
+from weft.errors import ShapeError, api_boundary
 from weft.experimental.sparse.base import JAXSparse
 from weft.experimental.sparse.single_matrices import CSR, csr_matvec
 from weft.runtime.jaxlib.lazy import LazyModule
@@ -29,6 +28,7 @@ scipy_sparse: Any = LazyModule("scipy.sparse")
 scipy_solvers: Any = LazyModule("scipy.sparse.linalg")
 
 
+@api_boundary
 def spsolve(
     data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reorder: int = 1
 ) -> Array:
@@ -54,10 +54,10 @@ def spsolve(
     data, indices, indptr, b = (jnp.asarray(x) for x in (data, indices, indptr, b))
     (n,) = type_of(b).shape if type_of(b).ndim == 1 else (-1,)
     if type_of(indptr).shape != (n + 1,) or type_of(data).shape != type_of(indices).shape:
-        message = "spsolve: the shapes do not fit"
+        message = "the shapes do not fit"
         got = ", ".join(str(type_of(x).shape) for x in (data, indices, indptr, b))
         wanted = "data (nse,), indices (nse,), indptr (n + 1,), b (n,)"
-        raise refusal(ShapeError, message, "spsolve", got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
 
     def matvec(v: Any) -> Any:
         return csr_matvec(CSR((data, indices, indptr), shape=(n, n)), v)
@@ -97,6 +97,7 @@ def _solve_transposed_on_host(data: Any, indices: Any, indptr: Any, b: Any) -> A
 # ---- eigenvectors --------------------------------------------------------------------------------
 
 
+@api_boundary
 def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Array, Array, Array]:
     """The k largest eigenvalues of a symmetric positive definite matrix, with eigenvectors.
 
@@ -128,9 +129,9 @@ def lobpcg_standard(A: Any, X: Any, m: int = 100, tol: Any = None) -> tuple[Arra
     matrix_shape = (A.shape if isinstance(A, JAXSparse) else type_of(A).shape) if dense else None
     square = matrix_shape is None or len(shape) == 2 and matrix_shape == (shape[0], shape[0])
     if len(shape) != 2 or not square or not 0 < 5 * shape[1] < shape[0]:
-        message = "lobpcg_standard: the shapes do not fit"
+        message = "the shapes do not fit"
         got = f"A of shape {matrix_shape}, X of shape {shape}"
-        raise refusal(ShapeError, message, "lobpcg_standard", got, "(n, n) and (n, k), 5 k < n")
+        raise ShapeError(message, got=got, wanted="(n, n) and (n, k), 5 k < n")
     apply = (lambda v: A @ v) if dense else A
     out: tuple[Array, Array, Array] = _lobpcg(apply, X, int(m), tol)
     return out

@@ -12,13 +12,13 @@ import numpy as np
 import weft.numpy as jnp
 from weft import random
 from weft.api.vmap import vmap
-from weft.errors import WeftValueError
-from weft.errors.argument_errors import refusal
+from weft.errors import WeftValueError, api_boundary
 from weft.experimental.sparse.bcoo_array import BCOO
 from weft.experimental.sparse.bcoo_storage import bcoo_sort_indices
 from weft.typing import Array
 
 
+@api_boundary
 def random_bcoo(
     key: Any, shape: Sequence[int], *, dtype: Any = "float32", indices_dtype: Any = None,
     nse: float = 0.2, n_batch: int = 0, n_dense: int = 0, unique_indices: bool = True,
@@ -45,16 +45,16 @@ def random_bcoo(
     shape = tuple(map(int, shape))
     ndim = len(shape)
     if n_batch < 0 or n_dense < 0 or n_batch + n_dense > ndim:
-        message = "random_bcoo: n_batch and n_dense are counts of dimensions"
+        message = "n_batch and n_dense are counts of dimensions"
         got = f"n_batch={n_batch}, n_dense={n_dense}, shape={shape}"
-        raise refusal(WeftValueError, message, "random_bcoo", got, f"{ndim} together at most")
+        raise WeftValueError(message, got=got, wanted=f"{ndim} together at most")
     batch, inner = shape[:n_batch], shape[n_batch : ndim - n_dense]
     places = math.prod(inner)
     count = math.ceil(nse * places) if 0 < nse < 1 else int(nse)
     if nse < 0 or count > places and unique_indices:
-        message = "random_bcoo: nse is a number of places, or a share of them"
+        message = "nse is a number of places, or a share of them"
         got, wanted = f"nse={nse!r}, {places} places", f"0 to {places}"
-        raise refusal(WeftValueError, message, "random_bcoo", got, wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
     data_key, index_key = random.split(key)
     index_dtype = np.dtype(indices_dtype or "int32")
 

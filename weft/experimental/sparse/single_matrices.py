@@ -15,8 +15,7 @@ import weft.numpy as jnp
 from weft.api.jit import jit
 from weft.core.operators import let_reflect
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftValueError
-from weft.errors.argument_errors import refusal
+from weft.errors import ShapeError, WeftValueError, api_boundary
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import sort_order
 from weft.experimental.sparse.bcoo_array import buffers_of
@@ -53,9 +52,9 @@ class _Matrix(JAXSparse):
 
 def _check_axes(axes: Sequence[int] | None) -> None:
     if axes is not None and tuple(axes) != (1, 0):
-        message = "transpose: a matrix has its two axes exchanged"
+        message = "a matrix has its two axes exchanged"
         got, wanted = f"axes={axes!r}", "axes=(1, 0), or None"
-        raise refusal(WeftValueError, message, "transpose", got, wanted)
+        raise WeftValueError(message, got=got, wanted=wanted)
 
 
 @register_class
@@ -110,7 +109,7 @@ class COO(_Matrix):
 
     @classmethod
     def _empty(cls, shape: Sequence[int], *, dtype: Any = None, index_dtype: Any = "int32") -> COO:
-        _check_matrix("empty", tuple(shape))
+        _check_matrix(tuple(shape))
         none = jnp.zeros(0, index_dtype)
         return cls((jnp.zeros(0, dtype), none, none), shape=shape, rows_sorted=True)
 
@@ -121,6 +120,7 @@ class COO(_Matrix):
         buffers = jnp.ones(len(rows), dtype), jnp.asarray(rows), jnp.asarray(rows + k)
         return cls(buffers, shape=(N, M), rows_sorted=True, cols_sorted=True)
 
+    @api_boundary
     def transpose(self, axes: Sequence[int] | None = None) -> COO:
         """The transposed matrix, of the same buffers."""
         _check_axes(axes)
@@ -197,7 +197,7 @@ class CSR(_Compressed):
 
     @classmethod
     def _empty(cls, shape: Sequence[int], *, dtype: Any = None, index_dtype: Any = "int32") -> CSR:
-        _check_matrix("empty", tuple(shape))
+        _check_matrix(tuple(shape))
         pointers = jnp.zeros(shape[0] + 1, index_dtype)
         return cls((jnp.zeros(0, dtype), jnp.zeros(0, index_dtype), pointers), shape=shape)
 
@@ -206,6 +206,7 @@ class CSR(_Compressed):
         made = COO._eye(N, M, k, dtype=dtype, index_dtype=index_dtype)
         return cls.from_parts(made.data, made.row, made.col, (N, M), N)
 
+    @api_boundary
     def transpose(self, axes: Sequence[int] | None = None) -> CSC:
         """The transposed matrix, of the same buffers."""
         _check_axes(axes)
@@ -235,13 +236,14 @@ class CSC(_Compressed):
 
     @classmethod
     def _empty(cls, shape: Sequence[int], *, dtype: Any = None, index_dtype: Any = "int32") -> CSC:
-        _check_matrix("empty", tuple(shape))
+        _check_matrix(tuple(shape))
         return CSR._empty(tuple(shape)[::-1], dtype=dtype, index_dtype=index_dtype).transpose()
 
     @classmethod
     def _eye(cls, N: int, M: int, k: int, *, dtype: Any = None, index_dtype: Any = "int32") -> CSC:
         return CSR._eye(M, N, -k, dtype=dtype, index_dtype=index_dtype).transpose()
 
+    @api_boundary
     def transpose(self, axes: Sequence[int] | None = None) -> CSR:
         """The transposed matrix, of the same buffers."""
         _check_axes(axes)
@@ -252,10 +254,10 @@ for _class in (COO, CSR, CSC):
     let_reflect(_class)
 
 
-def _check_matrix(operation: str, shape: tuple[int, ...]) -> None:
+def _check_matrix(shape: tuple[int, ...]) -> None:
     if len(shape) != 2:
-        message = f"{operation}: COO, CSR and CSC have two dimensions"
-        raise refusal(ShapeError, message, operation, f"shape {shape}", "two dimensions")
+        message, got = "COO, CSR and CSC have two dimensions", f"shape {shape}"
+        raise ShapeError(message, got=got, wanted="two dimensions")
 
 
 @jit(inline=True)
@@ -264,11 +266,11 @@ def _todense(mat: _Matrix) -> Any:
     return accumulated(mat.data, jnp.stack([rows, columns], -1), mat.shape)
 
 
-def _elements(operation: str, mat: Any, nse: int | None, index_dtype: Any) -> tuple[Any, ...]:
+def _elements(mat: Any, nse: int | None, index_dtype: Any) -> tuple[Any, ...]:
     mat = jnp.asarray(mat)
-    _check_matrix(operation, type_of(mat).shape)
+    _check_matrix(type_of(mat).shape)
     if nse is None:
-        nse = known_count(operation, count_stored(mat, n_batch=0, n_dense=0))
+        nse = known_count(count_stored(mat, n_batch=0, n_dense=0))
     out: tuple[Any, ...] = _list_elements(mat, nse=int(nse), index_dtype=np.dtype(index_dtype))
     return out
 
@@ -281,6 +283,7 @@ def _list_elements(mat: Any, *, nse: int, index_dtype: Any) -> tuple[Any, ...]:
     return extracted(mat, jnp.stack([rows, columns], -1), shape), rows, columns
 
 
+@api_boundary
 def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32") -> COO:
     """The nonzero elements of a dense matrix as a COO, in the order of their indices.
 
@@ -292,10 +295,11 @@ def coo_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32
     Array([0, 1], dtype=int32)
     """
     mat = jnp.asarray(mat)
-    return COO(_elements("coo_fromdense", mat, nse, index_dtype), shape=type_of(mat).shape,
+    return COO(_elements(mat, nse, index_dtype), shape=type_of(mat).shape,
                rows_sorted=True)  # fmt: skip
 
 
+@api_boundary
 def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32") -> CSR:
     """The nonzero elements of a dense matrix as a CSR; `nse` as in `coo_fromdense`.
 
@@ -307,16 +311,18 @@ def csr_fromdense(mat: Any, *, nse: int | None = None, index_dtype: Any = "int32
     Array([0, 1], dtype=int32)
     """
     mat = jnp.asarray(mat)
-    data, rows, columns = _elements("csr_fromdense", mat, nse, index_dtype)
+    data, rows, columns = _elements(mat, nse, index_dtype)
     shape = type_of(mat).shape
     return CSR.from_parts(data, rows, columns, shape, shape[0])
 
 
+@api_boundary
 def coo_todense(mat: COO) -> Array:
     """The dense matrix of a COO."""
     return mat.todense()
 
 
+@api_boundary
 def csr_todense(mat: CSR) -> Array:
     """The dense matrix of a CSR."""
     return mat.todense()
@@ -335,18 +341,19 @@ def _times(mat: _Matrix, dense: Any, *, transpose: bool) -> Any:
     return accumulated(scale * rows, to[:, None], lengths[:1])
 
 
-def _product(operation: str, mat: Any, dense: Any, transpose: bool, ndim: int) -> Array:
+def _product(mat: Any, dense: Any, transpose: bool, ndim: int) -> Array:
     dense = jnp.asarray(dense)
     shape = type_of(dense).shape
     if len(shape) != ndim or shape[0] != mat.shape[0 if transpose else 1]:
-        message = f"{operation}: the operands do not fit"
+        message = "the operands do not fit"
         got = f"shapes {mat.shape}{' transposed' if transpose else ''} and {shape}"
         wanted = f"{ndim} dimensions, the first as long as a row of the matrix"
-        raise refusal(ShapeError, message, operation, got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     out: Array = _times(mat, dense, transpose=bool(transpose))
     return out
 
 
+@api_boundary
 def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Array:
     """The product of a COO (or its transpose) and a vector.
 
@@ -354,14 +361,16 @@ def coo_matvec(mat: COO, v: Any, transpose: bool = False) -> Array:
     >>> sparse.coo_matvec(sparse.coo_fromdense(jnp.eye(2)), jnp.ones(2))
     Array([1., 1.], dtype=float32)
     """
-    return _product("coo_matvec", mat, v, transpose, 1)
+    return _product(mat, v, transpose, 1)
 
 
+@api_boundary
 def coo_matmat(mat: COO, B: Any, *, transpose: bool = False) -> Array:
     """The product of a COO (or its transpose) and a dense matrix."""
-    return _product("coo_matmat", mat, B, transpose, 2)
+    return _product(mat, B, transpose, 2)
 
 
+@api_boundary
 def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Array:
     """The product of a CSR (or its transpose) and a vector.
 
@@ -369,20 +378,22 @@ def csr_matvec(mat: CSR, v: Any, transpose: bool = False) -> Array:
     >>> sparse.csr_matvec(sparse.csr_fromdense(jnp.eye(2)), jnp.ones(2))
     Array([1., 1.], dtype=float32)
     """
-    return _product("csr_matvec", mat, v, transpose, 1)
+    return _product(mat, v, transpose, 1)
 
 
+@api_boundary
 def csr_matmat(mat: CSR, B: Any, *, transpose: bool = False) -> Array:
     """The product of a CSR (or its transpose) and a dense matrix."""
-    return _product("csr_matmat", mat, B, transpose, 2)
+    return _product(mat, B, transpose, 2)
 
 
+@api_boundary("matmul")
 def matrix_product(x: Any, y: Any) -> Array:
     """The product of a COO, CSR or CSC with a dense vector or matrix on either side."""
     if isinstance(x, JAXSparse) and isinstance(y, JAXSparse):
         what = "COO, CSR and CSC have products with dense operands; BCOO has sparse ones too"
-        raise unsupported("matmul", what, f"{x!r} and {y!r}")
+        raise unsupported(what, f"{x!r} and {y!r}")
     if isinstance(x, JAXSparse):
-        return _product("matmul", x, y, False, min(type_of(jnp.asarray(y)).ndim, 2))
+        return _product(x, y, False, min(type_of(jnp.asarray(y)).ndim, 2))
     x = jnp.asarray(x)
-    return _product("matmul", y, x.T, True, min(type_of(x).ndim, 2)).T
+    return _product(y, x.T, True, min(type_of(x).ndim, 2)).T

@@ -8,8 +8,7 @@ from typing import Any
 
 import weft.numpy as jnp
 from weft.core.types import type_of
-from weft.errors import ShapeError, WeftIndexError, WeftTypeError
-from weft.errors.argument_errors import refusal
+from weft.errors import ShapeError, WeftIndexError, WeftTypeError, api_boundary
 from weft.experimental.sparse.base import JAXSparse, unsupported
 from weft.experimental.sparse.batches import over_batches, padded
 from weft.experimental.sparse.bcoo_array import BCOO
@@ -39,76 +38,81 @@ from weft.experimental.sparse.single_matrices import COO, CSC, CSR, matrix_produ
 from weft.kinds.checks import axes_of
 
 
-def _data_only(operation: str, x: Any, function: Callable[[Any], Any]) -> Any:
+def _data_only(x: Any, function: Callable[[Any], Any]) -> Any:
     """A sparse array of the same structure with `function` applied to its data."""
     if not isinstance(x, JAXSparse):
-        raise refusal(WeftTypeError, f"{operation} takes a sparse array", operation, repr(x)[:100])
+        raise WeftTypeError("takes a sparse array", got=repr(x)[:100])
     (data, *rest), aux = x.tree_flatten()
     return type(x).tree_unflatten(aux, (function(data), *rest))
 
 
-def linear(operation: str, x: Any, function: Callable[[Any], Any]) -> Any:
+def linear(x: Any, function: Callable[[Any], Any]) -> Any:
     """A linear function of each element."""
-    return _data_only(operation, x, function)
+    return _data_only(x, function)
 
 
-def elementwise(operation: str, x: Any, function: Callable[[Any], Any]) -> Any:
+def elementwise(x: Any, function: Callable[[Any], Any]) -> Any:
     """A function of each element that keeps zero: elements of equal indices are added first."""
     if isinstance(x, BCOO) and not x.unique_indices:
         x = bcoo_sum_duplicates(x, nse=x.nse)
     elif isinstance(x, BCSR) and not x.unique_indices:
         x = x.sum_duplicates(nse=x.nse, remove_zeros=False)
-    return _data_only(operation, x, function)
+    return _data_only(x, function)
 
 
+@api_boundary("neg")
 def negative(x: Any) -> Any:
     """The sparse array of negated elements."""
-    return linear("neg", x, lambda data: -data)
+    return linear(x, lambda data: -data)
 
 
+@api_boundary("abs")
 def absolute(x: Any) -> Any:
     """The sparse array of absolute values."""
-    return elementwise("abs", x, jnp.abs)
+    return elementwise(x, jnp.abs)
 
 
+@api_boundary
 def astype(x: Any, dtype: Any) -> Any:
     """The sparse array with its elements converted."""
-    return elementwise("astype", x, lambda data: data.astype(dtype))
+    return elementwise(x, lambda data: data.astype(dtype))
 
 
+@api_boundary("pow")
 def power(x: Any, exponent: Any) -> Any:
     """The sparse array of powers with an integer exponent of 1 or more; zero stays zero."""
     whole = isinstance(exponent, int) or type(exponent).__module__ == "numpy"
     if not whole or isinstance(exponent, bool) or exponent != int(exponent) or exponent < 1:
         what = "a power of zeros is dense unless its exponent is an integer of 1 or more"
-        raise unsupported("pow", what, f"{exponent!r}"[:80])
-    return elementwise("pow", x, lambda data: data ** int(exponent))
+        raise unsupported(what, f"{exponent!r}"[:80])
+    return elementwise(x, lambda data: data ** int(exponent))
 
 
+@api_boundary("mul")
 def multiply(x: Any, y: Any) -> Any:
     """The product, element by element: sparse as soon as one operand is."""
     if isinstance(x, BCSR) or isinstance(y, BCSR):
         return _by_coordinates(multiply, x, y)
     if isinstance(x, BCOO) and isinstance(y, BCOO):
         return bcoo_multiply_sparse(x, y)
-    sparse, dense = _sparse_and_dense("mul", x, y)
+    sparse, dense = _sparse_and_dense(x, y)
     if type_of(dense).shape == ():
-        return linear("mul", sparse, lambda data: data * dense)
-    return _scale("mul", sparse, dense, bcoo_multiply_dense)
+        return linear(sparse, lambda data: data * dense)
+    return _scale(sparse, dense, bcoo_multiply_dense)
 
 
-def _sparse_and_dense(operation: str, x: Any, y: Any) -> tuple[Any, Any]:
+def _sparse_and_dense(x: Any, y: Any) -> tuple[Any, Any]:
     """The sparse operand and the dense one."""
     if isinstance(x, JAXSparse) and isinstance(y, JAXSparse):
-        raise unsupported(operation, "both sparse operands are BCOOs or BCSRs", f"{x!r} and {y!r}")
+        raise unsupported("both sparse operands are BCOOs or BCSRs", f"{x!r} and {y!r}")
     sparse, dense = (x, y) if isinstance(x, JAXSparse) else (y, x)
     return sparse, jnp.asarray(dense)
 
 
-def _scale(operation: str, mat: Any, dense: Any, function: Callable[[Any, Any], Any]) -> BCOO:
+def _scale(mat: Any, dense: Any, function: Callable[[Any, Any], Any]) -> BCOO:
     """A BCOO times a dense array, broadcast first if the array has the larger shape."""
     if not isinstance(mat, BCOO):
-        raise unsupported(operation, "the product with a dense array takes a BCOO", repr(mat))
+        raise unsupported("the product with a dense array takes a BCOO", repr(mat))
     shape = jnp.broadcast_shapes(mat.shape, type_of(dense).shape)
     if shape != mat.shape:
         added = len(shape) - mat.ndim
@@ -116,16 +120,17 @@ def _scale(operation: str, mat: Any, dense: Any, function: Callable[[Any, Any], 
     return BCOO.tree_unflatten(mat._info, (function(mat, dense), mat.indices))
 
 
+@api_boundary("div")
 def divide(x: Any, y: Any) -> Any:
     """A sparse array divided by a dense one. Padding is divided by nothing."""
     if isinstance(y, JAXSparse):
-        raise unsupported("div", "the quotient by a sparse array is dense", repr(y))
+        raise unsupported("the quotient by a sparse array is dense", repr(y))
     if isinstance(x, BCSR):
         return _by_coordinates(divide, x, y)
     y = jnp.asarray(y)
     if type_of(y).shape == ():
-        return linear("div", x, lambda data: data / y)
-    return _scale("div", x, y, _quotient)
+        return linear(x, lambda data: data / y)
+    return _scale(x, y, _quotient)
 
 
 def _quotient(mat: BCOO, y: Any) -> Any:
@@ -140,6 +145,7 @@ def _quotient(mat: BCOO, y: Any) -> Any:
     return mat.data / jnp.where(outside, jnp.ones_like(divisor), divisor)
 
 
+@api_boundary
 def add(x: Any, y: Any) -> Any:
     """The sum: sparse of two sparse arrays, dense of a sparse and a dense one.
 
@@ -149,11 +155,11 @@ def add(x: Any, y: Any) -> Any:
         return _by_coordinates(add, x, y)
     if isinstance(x, BCOO) and isinstance(y, BCOO):
         return _sum_of_sparse(x, y)
-    sparse, dense = _sparse_and_dense("add", x, y)
+    sparse, dense = _sparse_and_dense(x, y)
     shape = jnp.broadcast_shapes(sparse.shape, type_of(dense).shape)
     if type_of(dense).shape != shape:
         what = "the sum with an array of a smaller shape is dense"
-        raise unsupported("add", what, f"{sparse!r} and an array of shape {type_of(dense).shape}")
+        raise unsupported(what, f"{sparse!r} and an array of shape {type_of(dense).shape}")
     return sparse.todense() + dense
 
 
@@ -192,6 +198,7 @@ def _by_coordinates(function: Callable[..., Any], *operands: Any) -> Any:
 # ---- matrices ------------------------------------------------------------------------------------
 
 
+@api_boundary
 def matmul(x: Any, y: Any) -> Any:
     """The product of matrices as `weft.numpy.matmul` has it, with leading dimensions as batches.
 
@@ -203,9 +210,9 @@ def matmul(x: Any, y: Any) -> Any:
     x, y = (z if isinstance(z, JAXSparse) else jnp.asarray(z) for z in (x, y))
     shapes = [z.shape if isinstance(z, JAXSparse) else type_of(z).shape for z in (x, y)]
     if not shapes[0] or not shapes[1] or shapes[0][-1] != shapes[1][max(len(shapes[1]) - 2, 0)]:
-        message = "matmul: the operands do not fit"
+        message = "the operands do not fit"
         got, wanted = f"shapes {shapes[0]} and {shapes[1]}", "(…, n, k) and (…, k, m)"
-        raise refusal(ShapeError, message, "matmul", got, wanted)
+        raise ShapeError(message, got=got, wanted=wanted)
     outer = [shape[:-2] for shape in shapes]
     if outer[0] and outer[1]:
         batch = jnp.broadcast_shapes(*outer)
@@ -247,15 +254,16 @@ def _with_batch(x: Any, batch: Sequence[int]) -> Any:
 # ---- parts ---------------------------------------------------------------------------------------
 
 
+@api_boundary("sum")
 def reduced_sum(x: Any, axis: Any, dtype: Any, keepdims: bool) -> Any:
     """The sum of a sparse array along axes."""
     if isinstance(x, BCSR):
         return reduced_sum(x.to_bcoo(), axis, dtype, keepdims)
     if not isinstance(x, BCOO):
-        raise unsupported("sum", "the sum takes a BCOO or a BCSR", repr(x))
+        raise unsupported("the sum takes a BCOO or a BCSR", repr(x))
     if dtype is not None:
         x = astype(x, dtype)
-    axes = tuple(range(x.ndim)) if axis is None else axes_of(axis, x.ndim, "sum")
+    axes = tuple(range(x.ndim)) if axis is None else axes_of(axis, x.ndim)
     out: Any = bcoo_reduce_sum(x, axes=axes)
     if keepdims:
         shape = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
@@ -264,10 +272,11 @@ def reduced_sum(x: Any, axis: Any, dtype: Any, keepdims: bool) -> Any:
     return out if out.ndim and len(axes) < x.ndim else bcoo_todense(out)
 
 
+@api_boundary
 def reshape(x: BCOO, *shape: Any, order: str = "C") -> BCOO:
     """A BCOO in another shape, of which one length may be -1."""
     if order != "C":
-        raise unsupported("reshape", "elements are read in C order", f"order={order!r}")
+        raise unsupported("elements are read in C order", f"order={order!r}")
     sizes = shape[0] if len(shape) == 1 and not hasattr(shape[0], "__index__") else shape
     sizes = tuple(map(operator.index, sizes))
     if -1 in sizes:
@@ -278,6 +287,7 @@ def reshape(x: BCOO, *shape: Any, order: str = "C") -> BCOO:
     return bcoo_reshape(x, new_sizes=sizes)
 
 
+@api_boundary("indexing")
 def getitem(x: Any, index: Any) -> Any:
     """The part of a sparse array that an index of integers (traced or not), slices, None and `...`
     names, or one array of integers along the first dimension. Raises WeftNotImplementedError for
@@ -285,16 +295,16 @@ def getitem(x: Any, index: Any) -> Any:
     if isinstance(x, BCSR):
         return getitem(x.to_bcoo(), index)
     if not isinstance(x, BCOO):
-        raise unsupported("indexing", "an index takes a BCOO or a BCSR", repr(x))
+        raise unsupported("an index takes a BCOO or a BCSR", repr(x))
     entries = list(index) if isinstance(index, tuple) else [index]
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
     if used > x.ndim:
         message = f"{used} indices for a sparse array of {x.ndim} dimensions"
         wanted = f"{x.ndim} at most"
-        raise refusal(WeftIndexError, message, "indexing", repr(index)[:80], wanted)
+        raise WeftIndexError(message, got=repr(index)[:80], wanted=wanted)
     if sum(entry is Ellipsis for entry in entries) > 1:
         message = "an index has one '...' at most"
-        raise refusal(WeftIndexError, message, "indexing", repr(index)[:80])
+        raise WeftIndexError(message, got=repr(index)[:80])
     at = next((i for i, e in enumerate(entries) if e is Ellipsis), len(entries))
     entries[at : at + 1] = [slice(None)] * (x.ndim - used)
     plan = [_entry(entry) for entry in entries]
@@ -302,7 +312,7 @@ def getitem(x: Any, index: Any) -> Any:
         rest = [e for e in entries[1:] if e != slice(None)]
         if plan[0] != "array" or rest:
             what = "an array of integers indexes the first dimension alone"
-            raise unsupported("indexing", what, repr(index)[:80])
+            raise unsupported(what, repr(index)[:80])
         return bcoo_take(x, jnp.asarray(entries[0]))
     return _parts(x, entries, plan)
 
@@ -314,14 +324,14 @@ def _entry(entry: Any) -> str:
     if isinstance(entry, slice):
         return "slice"
     if isinstance(entry, bool):
-        raise unsupported("indexing", "an index has no booleans", repr(entry))
+        raise unsupported("an index has no booleans", repr(entry))
     if isinstance(entry, int):
         return "int"
     if isinstance(entry, (list, tuple)):
         return "array"
     kind = type_of(entry)
     if kind.dtype.kind not in "iu":
-        raise unsupported("indexing", "an index is of integers", f"an array of dtype {kind.dtype}")
+        raise unsupported("an index is of integers", f"an array of dtype {kind.dtype}")
     return "array" if kind.shape else "traced"
 
 
@@ -348,7 +358,7 @@ def _parts(x: BCOO, entries: Sequence[Any], plan: Sequence[str]) -> BCOO:
             if not -length <= place < length:
                 message = f"index {place} of a dimension of length {length}"
                 wanted = f"{-length} to {length - 1}"
-                raise refusal(WeftIndexError, message, "indexing", str(place), wanted)
+                raise WeftIndexError(message, got=str(place), wanted=wanted)
             ends = (place % length, place % length + 1, 1)
             dropped.append(d)
         else:

@@ -74,8 +74,8 @@ def rule_for(primitive: Primitive) -> Rule | None:
 def _keep_zero(primitive: Primitive, how: Rule, x: Any, **params: Any) -> Any:
     if primitive.name == "integer_pow" and params["y"] < 1:
         what = "a power of zeros is dense unless its exponent is 1 or more"
-        raise unsupported("pow", what, params["y"])
-    return how(primitive.name, x, lambda data: primitive.bind(data, **params))
+        raise unsupported(what, params["y"], "pow")
+    return how(x, lambda data: primitive.bind(data, **params))
 
 
 def _by_bcoo(rule: Rule) -> Rule:
@@ -96,7 +96,7 @@ def _as_bcoo(x: Any) -> BCOO:
     if isinstance(x, BCSR):
         return x.to_bcoo()
     if not isinstance(x, BCOO):
-        raise unsupported("sparsify", "its arguments are BCOOs and BCSRs", repr(x))
+        raise unsupported("its arguments are BCOOs and BCSRs", repr(x), "sparsify")
     return x
 
 
@@ -122,7 +122,7 @@ def _gather(x: BCOO, start_indices: Any, **params: Any) -> BCOO:
 def _dense_result(name: str) -> Rule:
     def rule(*operands: Any, **_: Any) -> Any:
         what = "the result for zeros is not zero, so it would be dense"
-        raise unsupported(name, what, ", ".join(map(repr, operands))[:100])
+        raise unsupported(what, ", ".join(map(repr, operands))[:100], name)
 
     return rule
 

@@ -112,7 +112,7 @@ def apply_sparse(primitive: Primitive, args: Sequence[Any], params: dict[str, An
     rule = rule_for(primitive)
     if rule is None:
         what = "there is no rule for sparse operands"
-        raise unsupported(primitive.name, what, ", ".join(map(repr, filter(is_sparse, args))))
+        raise unsupported(what, ", ".join(map(repr, filter(is_sparse, args))), primitive.name)
     return rule(*args, **params)
 
 
