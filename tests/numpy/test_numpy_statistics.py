@@ -268,7 +268,7 @@ def test_quantiles_of_traced_fractions():
         (lambda: jnp.diff(1.0), ShapeError, "dimensions"),
         (lambda: jnp.gradient(V[:1]), ShapeError, "two or more"),
         (lambda: jnp.gradient(M, 1.0, 2.0, 3.0), WeftValueError, "steps"),
-        (lambda: jnp.trapezoid(V, V[:2]), ShapeError, "coordinates"),
+        (lambda: jnp.trapezoid(V, V[:2]), ShapeError, "do not fit"),
         (lambda: jnp.convolve(M, V), ShapeError, "one dimension"),
     ],
 )

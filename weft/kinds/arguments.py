@@ -124,7 +124,8 @@ def common(operation: str, values: list[Any]) -> Sequence[Any]:
     return promoted(operation, *values)
 
 
-def _common_inexact(operation: str, values: list[Any]) -> Sequence[Any]:
+def common_inexact(operation: str, values: list[Any]) -> Sequence[Any]:
+    """Promotes operands to a common dtype of real or complex numbers."""
     values = promoted(operation, *values)
     dtype = inexact(type_of(values[0]).dtype)
     return [x if type_of(x).dtype == dtype else convert_element_type(x, dtype) for x in values]
@@ -273,7 +274,7 @@ Stored = Annotated[ArrayLike, dataclasses.replace(operand_kind, take=take_stored
 promoted_kind = dataclasses.replace(operand_kind, take=_unrounded, together=common)
 Promoted = Annotated[ArrayLike, dataclasses.replace(promoted_kind, by_class=True)]
 # Those of one call get the real or complex dtype that they promote to.
-_inexact_kind = dataclasses.replace(promoted_kind, together=_common_inexact, by_class=True)
+_inexact_kind = dataclasses.replace(promoted_kind, together=common_inexact, by_class=True)
 Inexact = Annotated[ArrayLike, _inexact_kind]
 _sequence_kind = Kind(
     _each,

@@ -13,7 +13,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import not_taken
+from weft.errors.argument_errors import not_taken, wrong_shape
 from weft.kinds.arguments import (
     Axes,
     Length,
@@ -295,12 +295,16 @@ def _finite_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 def trapezoid(y: Promoted, x: Promoted | None = None, dx: Step = 1.0, axis: OneAxis = -1) -> Array:
     """The integral along `axis` by the trapezoidal rule, of samples at `x` or at distance `dx`.
 
+    x: where the samples are, (n,) or of a shape that broadcasts to that of y. The result is
+    floating or complex. Raises ShapeError for an x that does not fit.
+
     >>> jnp.trapezoid(jnp.array([1.0, 2.0, 3.0]), dx=0.5)
     Array(2., dtype=float32)
     """
     n = y.shape[axis]
     if x is not None and x.ndim == 1 and x.size != n:
-        raise ShapeError(f"{x.size} coordinates for {n} samples")
+        got = f"y: {y.type}, x: {x.type}, axis={axis}"
+        raise wrong_shape(got, f"an x of {n} elements")
     y = y.astype(inexact(y.dtype))
     y, step = promoted("trapezoid", y, dx if x is None else x.astype(y.dtype))
     dtype = y.dtype

@@ -6,6 +6,7 @@ Sequences of orders follow three-term recurrences: Bessel functions downwards (J
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from typing import Annotated, Any
@@ -19,18 +20,19 @@ from weft.control_flow.fori_loop import fori_loop
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
-from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.errors.argument_errors import invalid_dtype, not_taken
-from weft.kinds.arguments import Passed, Prepared, count_from
-from weft.kinds.array_function import private_function
-from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype, convert, count_of
+from weft.errors import DTypeError, Fix, WeftTypeError
+from weft.errors.argument_errors import not_taken
+from weft.kinds.arguments import NEVER, Passed, Prepared, common_inexact, count_from
+from weft.kinds.array_function import private_function, python_function
+from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype, convert
+from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
 from weft.ops.elementwise import special
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.operand_errors import to_dtype
-from weft.scipy.real_functions import Natural, Real, elementwise, operand_type, real_operands
+from weft.scipy.real_functions import Natural, Real, elementwise, real
 
 __all__ = ["bessel_jn", "i0", "i0e", "i1", "i1e", "sph_harm_y"]
 
@@ -176,19 +178,38 @@ def _harmonic(
     return complex_of(*jnp.broadcast_arrays(value * jnp.cos(angle), value * jnp.sin(angle)))
 
 
-def _whole(name: str, value: Any) -> Any:
-    """Converts an argument to integers."""
-    of = operand_type(name, value)
+def _whole(value: Any, call: Arguments) -> Any:
+    value = as_operand(call.operation, value, call.name)
+    of = type_of(value)
     if of.dtype not in dtypes.INTEGER and of.dtype not in dtypes.BOOLEAN:
-        message = f"sph_harm_y takes integers as {name}"
-        fix = to_dtype(name, of.dtype, dtypes.int32)
-        raise invalid_dtype(message, "sph_harm_y", name, of, "an integer dtype", fix=fix)
-    return as_operand("sph_harm_y", value)
+        message, got = f"takes integers as {call.name}", f"{call.name} of type {of}"
+        fix = to_dtype(call.name, of.dtype, dtypes.int32)
+        raise DTypeError(message, got=got, wanted="an integer dtype", fix=fix)
+    return value
 
 
-@api_boundary
+def _no_derivative(value: Any, call: Arguments) -> None:
+    if value != 0:
+        why = "weft's own transformations differentiate"
+        fix = "leave it out and differentiate in theta and phi with weft.jvp or weft.jacfwd"
+        raise not_taken(call.operation, call.name, value, why, fix, 0)
+
+
+Whole = Annotated[Any, Kind(_whole, "integers", ([1], "text", 0.5), 1, False, True, plain=NEVER)]
+_angle_kind = real("real numbers", 0.5, lambda of, call: None)
+Angle = Annotated[Any, dataclasses.replace(_angle_kind, together=common_inexact)]
+Degree = Annotated[int, count_from(0, use=None)]
+NoDerivative = Annotated[Any, Kind(_no_derivative, "None or 0", (1, "text"))]
+
+
+@python_function
 def sph_harm_y(
-    n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
+    n: Whole,
+    m: Whole,
+    theta: Angle,
+    phi: Angle,
+    diff_n: NoDerivative = None,
+    n_max: Degree | None = None,
 ) -> Array:
     """Spherical harmonics of degree n and order m at polar angle theta and azimuth phi.
 
@@ -201,23 +222,16 @@ def sph_harm_y(
     >>> sph_harm_y(0, 0, 0.5, 0.25)
     Array(0.2820948+0.j, dtype=complex64)
     """
-    if diff_n not in (None, 0):
-        why = "weft's own transformations differentiate"
-        fix = "leave it out and differentiate in theta and phi with weft.jvp or weft.jacfwd"
-        raise not_taken("sph_harm_y", "diff_n", diff_n, why, fix, 0)
-    n, m = _whole("n", n), _whole("m", m)
-    (theta, phi), dtype = real_operands(("theta", "phi"), (theta, phi))
-    check_ranks("sph_harm_y", [type_of(theta).shape, type_of(phi).shape])
+    check_ranks("sph_harm_y", [theta.shape, phi.shape])
     broadcast_shape(*[type_of(x).shape for x in (n, m, theta, phi)])
     if n_max is None:
         if isinstance(n, Tracer):
             raise WeftTypeError(
-                "sph_harm_y needs to know the largest degree while it is traced",
+                "the largest degree has to be known while n is traced",
                 got="a traced n and no n_max",
                 wanted="n_max, an integer",
                 fix=Fix("argument", "pass the largest degree there can be, such as n_max=10"),
             )
         n_max = max(int(np.max(np.asarray(n), initial=0)), 0)
-    highest = count_of(n_max, "n_max", 0, use=None)
     n, m = (convert(x, dtypes.int32) for x in (n, m))
-    return _harmonic(n, m, theta, phi, highest=highest, dtype=dtype)
+    return _harmonic(n, m, theta, phi, highest=n_max, dtype=theta.dtype)
