@@ -42,8 +42,6 @@ from weft.ops.structural.shape import reshape
 from weft.sharding import PartitionSpec
 from weft.spmd.shard_map_primitive import body_of, call_shard_map, shard_map_p
 
-__all__: list[str] = []
-
 
 def check_one_jaxpr(
     primitive: Primitive, trace: CheckTrace, args: Values, params: Params

@@ -30,8 +30,6 @@ from weft.interpreters.staging import rebuild
 from weft.ops.collectives.all_reduce import vary
 from weft.spmd.shard_map_primitive import body_of, call_shard_map, shard_map_p
 
-__all__: list[str] = []
-
 Flags = tuple[bool, ...]
 Terms = Sequence[Coefficients]
 

@@ -42,8 +42,6 @@ from weft.ops.elementwise.arithmetic import (
 from weft.ops.elementwise.elementary import cosh, cosh_p, exp2_p, expm1_p, log1p_p, sinh, sinh_p
 from weft.ops.elementwise.powers import integer_pow_p
 
-__all__: list[str] = []
-
 # The sum of what is not zero; None is zero.
 Sum = Any
 
