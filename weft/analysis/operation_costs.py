@@ -1,4 +1,4 @@
-"""What one operation computes (its declaration says so: `ops/flops.py`), reads and writes."""
+"""The flops of one operation, as declared (see `ops/flops.py`), and the bytes it moves."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _LARGE = 1 << 20
 
 
 def array_repr(x: Any) -> str:
-    """What `repr` shows of an array."""
+    """The `repr` of an array."""
     numeric = isinstance(x.type.dtype, np.dtype)
     dtype = x.type.dtype.name if numeric else dtypes.short_name(x.type.dtype)
     if x.is_deleted():
@@ -45,7 +45,7 @@ def array_repr(x: Any) -> str:
 
 
 def array_str(x: Any) -> str:
-    """What `str` shows of an array."""
+    """The `str` of an array."""
     if not isinstance(x.type.dtype, np.dtype) or not x._is_whole():
         return array_repr(x)
     return _numbers(x, " ", "") if _shows_edges(x) else str(x._value())

@@ -76,7 +76,7 @@ def parse_source(source: str) -> tuple[str, dict[str, str]]:
 
 
 def _attribute(source: str, name: str) -> Any:
-    """What a source has under a name. Raises AttributeError."""
+    """The attribute of a source. Raises AttributeError if it has none of that name."""
     module, renamed = parse_source(source)
     if renamed and name not in renamed:
         raise AttributeError(name)
@@ -90,7 +90,7 @@ def _names(source: str) -> Iterable[str]:
 
 
 def missing(module: str, name: str) -> str:
-    """What to say of a name that a module of JAX has and weft has not."""
+    """The message for a name that a module of JAX has and weft lacks."""
     why = reason(module, name) or next(
         (text for full, text in MISSING.items() if fnmatch.fnmatchcase(f"{module}.{name}", full)),
         None,

@@ -1,4 +1,4 @@
-"""What public modules show: their own names, and those of chapters, some loaded on first use.
+"""Public modules as facades: their own names and those of chapters, some loaded on first use.
 
 A facade takes its chapters by `import *`, so that a public name stands in one `__all__`, that of
 its chapter. Type checkers read a star import as handing on; at run time `handed_on` lists the same

@@ -1,4 +1,4 @@
-"""What notebooks show of a value, and how their lines are named.
+"""How notebooks show values, and how messages name the lines of a notebook.
 
 A notebook asks a value for `_repr_html_` and shows that instead of its text; where it is None, the
 text stays. Pictures are drawn with everything that there is, so classes of lower layers have the

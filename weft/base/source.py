@@ -34,8 +34,8 @@ NAN_ELSEWHERE = "weft_nan_elsewhere"
 
 
 class Scope(NamedTuple):
-    """What stands around a line: names, joined by slashes; whether it runs in a derivative's
-    backward pass; names and values for the compiler (see `weft.experimental.xla_metadata`).
+    """The context of a line: the names around it, joined by slashes; whether it runs in the
+    backward pass of a derivative; metadata for the compiler (see `weft.experimental.xla_metadata`).
 
     made: what makes the operation if it is not the program's own: it is an inserted "cast", a
     "transpose" of the line's operation, or a "transpose of a cast". It is that of the innermost.

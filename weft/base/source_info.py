@@ -82,7 +82,7 @@ class SourceInfo:
 
 
 class DebugInfo(NamedTuple):
-    """What is known of the function behind a program, for messages.
+    """Describes the function from which a program was traced, for messages.
 
     traced_for: the transformation; func_src_info: the function's name, with its file and line where
     they are known; arg_names and result_paths: the names of inputs and results, or None.

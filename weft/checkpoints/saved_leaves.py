@@ -1,5 +1,5 @@
-"""What is saved of a tree: its structure, a record of each leaf, and the blocks of arrays that this
-process writes, on the host.
+"""The saved form of a tree: its structure, a record of each leaf, and the blocks of arrays that
+this process writes, on the host.
 
 A record is plain data, the same in all processes. Python's numbers and strings stand in it; of an
 array it has the type and how the array is cut into chunks, each of which one process writes.

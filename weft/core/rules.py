@@ -38,8 +38,8 @@ Types = Sequence[ArrayType]
 
 
 class CastOperand(NamedTuple):
-    """What an operand is where casts have moved: the old one at the index `operand`, cast along
-    mesh axes; `source` is the line that asked for the cast.
+    """An operand after a cast has moved: the old operand at index `operand`, cast to vary along
+    mesh axes. `source` is the line that asked for the cast.
 
     Args:
         axes: The mesh axes along which it is cast to vary.

@@ -375,7 +375,7 @@ class Tracer(Typed, ArrayOperators[Any]):
 def trace_of(value: Any) -> Trace | None:
     """The trace that made a tracer; None for every other value.
 
-    So a trace finds out which values are its own.
+    A trace uses this to recognize its own tracers.
 
     Args:
         value: Any value.

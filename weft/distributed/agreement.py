@@ -59,7 +59,7 @@ class _Wait:
 
 
 class Agreement:
-    """What the processes have announced."""
+    """The announcements of the processes."""
 
     def __init__(self) -> None:
         # Who has announced a program.

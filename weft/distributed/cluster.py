@@ -120,8 +120,8 @@ KINDS: dict[str, Callable[[Environment], Membership | None]] = {
 
 
 def find(environment: Environment, kind: str | None = None) -> Membership | None:
-    """What the environment says of this process: by the first kind of launcher that started it, or
-    by the named one. None if none did.
+    """Finds the membership of this process from environment variables: those of the first kind of
+    launcher that started it, or of the named kind. None if no launcher did.
 
     Raises WeftValueError for an unknown kind, and for variables that are missing or no numbers.
 

@@ -1,4 +1,4 @@
-"""What processes tell one another outside of their programs: NumPy arrays and numbers.
+"""Exchanges NumPy arrays and numbers between processes, outside of their programs.
 
 Each process's values are the block of an array over one device of each process, as bytes, so that
 every dtype arrives as it is; a program of XLA brings them to all.

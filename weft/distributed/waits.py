@@ -1,4 +1,4 @@
-"""What the threads of this process wait for, and where: what a report of a stuck group says."""
+"""Records what the threads of this process wait for, and where, for reports of stuck groups."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Waits:
         return max((now - since for since, _, _ in list(self._since.values())), default=0.0)
 
     def status(self) -> dict[str, Any]:
-        """What the threads wait for; of the main thread also where it is."""
+        """Describes what each thread waits for; for the main thread also its line."""
         frames, now = sys._current_frames(), time.monotonic()
         main = threading.main_thread().ident
         return {

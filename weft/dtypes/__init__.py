@@ -139,7 +139,7 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
 
 
 def _category(dtype_like: Any) -> Any:
-    """What `issubdtype` compares: a dtype, or a class of several."""
+    """Converts an argument of `issubdtype` to a dtype, or to a class of dtypes."""
     if isinstance(dtype_like, np.dtype):
         return dtype_like
     if isinstance(dtype_like, type):

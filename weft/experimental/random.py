@@ -1,4 +1,4 @@
-"""Random generators with state: every draw takes a new key, and counts on.
+"""Random generators with state: each draw uses a new key and advances a counter.
 
 The n-th draw uses `fold_in(base key, n)`, where a reference holds n. Functions that draw can
 therefore be compiled, mapped and differentiated, like all functions that write to references

@@ -21,8 +21,8 @@ _SMALL = 1 << 16
 
 
 class RoundedInputs(NamedTuple):
-    """What enters float64 from 32 bits: the numbers of inputs, and values computed from the
-    program's own numbers, each with its line."""
+    """The values that a jaxpr converts from 32 bits to float64, each with its line: inputs by
+    number, and values computed from the program's own numbers."""
 
     inputs: dict[int, sources.Source | None]
     numbers: list[tuple[Jaxpr, sources.Source | None]]
@@ -32,7 +32,7 @@ _NONE = RoundedInputs({}, [])
 
 
 def rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
-    """What enters float64 from 32 bits in a jaxpr, cached on it."""
+    """Finds the values that a jaxpr converts from 32 bits to float64; cached on the jaxpr."""
     return jaxpr.memoize("rounded inputs", lambda: _rounded_inputs(jaxpr))
 
 

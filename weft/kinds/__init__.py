@@ -1,1 +1,1 @@
-"""What the arguments of functions of arrays are, and the functions that are declared by it."""
+"""Kinds of arguments, and the functions of arrays that are declared with them."""

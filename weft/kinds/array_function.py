@@ -251,9 +251,9 @@ class ArrayFunction(KnownCalls):
     def _operands(
         self, taken: dict[str, Any], passed: Collection[int]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """What the program gets: operands, and static values with the names of the operands. One
-        that is None is left out, and a number that is part of the program is none. passed: the
-        identities of the arguments."""
+        """Splits the arguments into operands, and static values with the names of the operands.
+        Leaves out operands that are None; numbers that are part of the program are static. passed:
+        the identities of the arguments."""
         rows: list[tuple[Any, int | None, tuple[Any, ...]]] = []
         for name in self.operand_names:
             value = taken[name]
@@ -271,7 +271,7 @@ class ArrayFunction(KnownCalls):
         return [x for _, _, values in rows for x in values], {"names": names, **taken}
 
     def run_of(self, *arrays: Array, **static: Any) -> Run:
-        """What a call of arrays by position and static values by name runs."""
+        """The `Run` of a call with arrays by position and static values by name."""
         operands, parts = self._operands(self._taken(arrays, static), {*map(id, arrays)})
         assert self.program is not None
         return self.program.prepared(operands, parts)

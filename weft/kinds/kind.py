@@ -1,4 +1,4 @@
-"""What a kind of argument is: how a value becomes one form, or an error.
+"""Kinds of arguments: each converts a value to one form, or raises an error.
 
 The signature of a function of arrays is its specification. Each parameter is annotated with a kind,
 and `array_function` reads nothing else: which arguments are operands and which are part of the

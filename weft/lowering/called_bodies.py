@@ -20,8 +20,8 @@ REPEATS = 3
 
 
 class Size(NamedTuple):
-    """What a jaxpr holds, also in the jaxprs inside it: equations, products of matrices, and
-    operations for which it must be inlined."""
+    """The size of a jaxpr, including the jaxprs inside it: the numbers of equations, of matrix
+    products, and of operations that must be inlined."""
 
     equations: int
     products: int

@@ -139,11 +139,12 @@ def ragged_dot_general(
 ) -> Array:
     """`dot_general` where one dimension of `lhs` is divided into consecutive groups.
 
-    Is it one that the result keeps, `rhs` has a dimension of groups, and each group is multiplied
-    with its own part. Is it one that is summed, there is one sum per group, along a first dimension
-    of the result. Is it a batch dimension, the groups change nothing. `group_sizes` has the lengths
-    of the groups, alike for all (g,), or after the batch dimensions and the dimensions of `lhs` of
-    the ragged one's kind that precede it. Raises as `ragged_dot` does.
+    If the result keeps the ragged dimension, `rhs` has a dimension of groups, and each group is
+    multiplied with its slice of `rhs`. If the dimension is contracted, the result has one sum per
+    group, along a new first dimension. If it is a batch dimension, the groups change nothing.
+    `group_sizes` has the lengths of the groups. Its shape is (g,) if they are the same everywhere;
+    otherwise the batch dimensions come first, and then the dimensions of `lhs` of the same kind
+    that precede the ragged one. Raises as `ragged_dot` does.
 
     ragged_dot_dimension_numbers: a `RaggedDotDimensionNumbers`: the dimension numbers of
     `dot_general`, the ragged dimension of `lhs` and the dimension of groups of `rhs`; group_offset:

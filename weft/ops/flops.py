@@ -1,4 +1,4 @@
-"""What operations compute, as `flops=` of their declarations: arithmetic, and functions of numbers.
+"""Counts of arithmetic and of functions of numbers: `flops=` in the declarations of primitives.
 
 Flops are additions, subtractions, multiplications, divisions and extrema of real numbers: a product
 of matrices takes two for each product of two elements, one of complex numbers eight. Functions such

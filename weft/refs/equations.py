@@ -1,4 +1,4 @@
-"""What recorded programs do to references from outside: read, exchange, and add.
+"""Equations by which recorded programs read, swap and add to references from outside.
 
 These equations stand in a recorded jaxpr only until it is discharged: no transformation has rules
 for them, and none sees them.

@@ -1,4 +1,5 @@
-"""What is asked of each cotangent of a `vjp`, and what stands in its place: see `VJPFunction`."""
+"""Marks that say how a `vjp` returns each cotangent, and the values in its place: see
+`VJPFunction`."""
 
 from __future__ import annotations
 
@@ -150,7 +151,7 @@ class PullbackOfReferences:
 
 
 def array_of(ref: Ref) -> Any:
-    """What a reference holds as a cotangent."""
+    """The contents of a reference as a cotangent; zeros of float0 for integers and booleans."""
     return np.zeros(ref.shape, dtypes.float0) if ref.dtype.kind in "iub" else ref[...]
 
 

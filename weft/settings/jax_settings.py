@@ -197,7 +197,7 @@ def shows(name: str) -> bool:
 
 
 def changes(name: str, value: Any, host: HostSettings) -> dict[str, Any]:
-    """What a change of one of JAX's settings changes of weft's, by weft's names.
+    """Translates a change of one of JAX's settings to changes of weft's, by weft's names.
 
     Raises AttributeError for an unknown name and NotImplementedError for a value that asks for
     what weft does not do.

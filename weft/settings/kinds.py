@@ -1,4 +1,4 @@
-"""What values a setting takes, and how JAX spells them.
+"""Kinds of settings: the values that a setting takes, and their spellings in JAX.
 
 A `SettingKind` refuses what a setting cannot be and reads its environment variable. A `Spelling`
 converts between a setting of weft and one of JAX. The rows of `weft.settings.rows` are written with

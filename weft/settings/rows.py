@@ -209,8 +209,8 @@ class Settings:
 
     @property
     def of_operations(self) -> Any:
-        """What the executable of a jaxpr depends on: the part of its key where
-        `operations_vary`."""
+        """The settings that change the executable of a jaxpr: part of its cache key unless all
+        have their usual values (see `config.settings_in_keys`)."""
         return self.compile_effort, self.default_device, self.repeated_bodies
 
 

@@ -38,7 +38,7 @@ def parameters(case: PrimitiveApplication) -> None:
 
 
 def result_types(case: PrimitiveApplication) -> None:
-    """What is computed has the types that the type rule says, each time it is asked."""
+    """Results have the types that the type rule gives, and the rule gives the same each time."""
     first = [t.strong() for t in case.program().out_types]
     again = [t.strong() for t in case.program().out_types]
     assert first == again, f"the type rule says {first}, then {again}"

@@ -44,7 +44,7 @@ def partition_list(bs: Sequence[bool], xs: Sequence[Any]) -> tuple[list[Any], li
 
 
 def merge_lists(bs: Sequence[bool], l0: Iterable[Any], l1: Iterable[Any]) -> list[Any]:
-    """What `partition_list` took apart."""
+    """Merges two lists; the inverse of `partition_list`."""
     first, second = iter(l0), iter(l1)
     return [next(second) if b else next(first) for b in bs]
 

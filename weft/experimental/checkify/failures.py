@@ -1,4 +1,4 @@
-"""What a checked function returns beside its result: which check failed first, as a value.
+"""The first failed check, as a value that a checked function returns beside its result.
 
 A failed check is a number, 0 for none, and the values that its message shows. Each place in a
 program that can fail is a `Site`; equal sites have one number in a process, so that a function

@@ -1,4 +1,4 @@
-"""What `checkify` checks of single operations: NaNs, divisors that are zero, indices out of bounds.
+"""The checks of `checkify` for single operations: NaNs, zero divisors, indices out of bounds.
 
 An operation that only passes elements on, or chooses among them, makes no NaN and is not checked
 for one; one that holds a function is checked by what is inside.
@@ -50,8 +50,6 @@ from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.reductions.argreduce import argmax
 from weft.ops.reductions.reduce import reduce_or
 from weft.ops.structural.shape import reshape
-
-__all__: list[str] = []
 
 
 def check_operation(trace: CheckTrace, primitive: Primitive, args: Values, params: Params) -> Any:

@@ -135,7 +135,7 @@ def store(
 
 
 def load_all(ref: Any, *, mask: Any = None, other: Any = None, **_: Any) -> Any:
-    """What a reference, or a part of one (`ref.at[i]`), holds; `other` where `mask` is False.
+    """Reads a reference, or a part of one (`ref.at[i]`); gives `other` where `mask` is False.
 
     Args:
         ref: The reference.

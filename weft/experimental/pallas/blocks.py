@@ -73,8 +73,8 @@ def buffer(described: Any, fill: str = "least") -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """What index maps get: the lengths of the grid's axes, and the types and the tree of the
-    scalars that are known before blocks are cut."""
+    """The arguments of index maps: the lengths of the grid's axes, and the types and the tree of
+    the prefetched scalars, which are known before blocks are cut."""
 
     lengths: Sequence[Any]
     scalars: Sequence[ArrayType]

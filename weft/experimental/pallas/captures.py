@@ -1,4 +1,4 @@
-"""What kernels and index maps must not do: take other arguments, and close over arrays."""
+"""Checks that kernels and index maps take the right arguments and close over no arrays."""
 
 from __future__ import annotations
 

@@ -178,10 +178,10 @@ def select_n(which: Any, *cases: Any) -> Array:
 
 
 def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
-    """Elementwise x, or the bound that it is beyond: `min(max(x, min), max)`.
+    """x clipped elementwise to [min, max]: `min(max(x, min), max)`.
 
-    The bounds have the shape of x or no dimensions, and its dtype. The derivative is that of x
-    strictly between the bounds and that of a bound where x is beyond it.
+    The bounds have the dtype of x, and its shape or no dimensions. The derivative is that of x
+    strictly between the bounds, and that of the bound where x is outside.
 
     min: the lower bound; max: the upper bound.
 

@@ -28,8 +28,8 @@ class OpShardingFields(NamedTuple):
 
 
 def key(function: Callable[[Any], None]) -> bytes:
-    """What a module holds to have the compiler call a function with a sharding: an address in this
-    process. The function must live until the module is compiled."""
+    """Encodes a function's address, so that the compiler calls it with a sharding from a module.
+    The address is valid in this process; the function must live until the module is compiled."""
     out: bytes = extension.encode_inspect_sharding_callback(function)
     return out
 

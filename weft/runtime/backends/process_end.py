@@ -1,5 +1,5 @@
-"""What becomes of executables where their process ends, or goes on as a forked copy without the
-threads that XLA computes with.
+"""Stops the use of executables when the process ends, and in a forked copy, which lacks the threads
+that XLA computes with.
 
 Both close a gate before compiling and running. It costs nothing while it is open: compiled calls
 compare a pointer, and calls in Python look up an attribute that is replaced when the gate closes.
