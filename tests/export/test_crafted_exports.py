@@ -120,7 +120,7 @@ def changed_program(content, draw):
     digits = draw.choice(("0", "1", "2", "3", "9", "17", "-1", "4294967296"))
     try:
         return portable_artifact.portable_artifact(
-            portable_artifact.parsed(text[:spot] + digits + text[spot + 1 :])
+            portable_artifact.parse_text(text[:spot] + digits + text[spot + 1 :])
         )[0]
     except WeftError:
         return content

@@ -48,7 +48,7 @@ from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError, api_boundary
-from weft.errors.argument_errors import not_a_function, not_taken
+from weft.errors.argument_errors import not_a_function, unsupported_argument
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
 from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr
@@ -507,7 +507,7 @@ def value_and_grad(
     if reduce_axes:
         why = "types say where gradients are summed"
         fix = "leave it out; where a sum is wanted, take it: weft.lax.psum(gradient, 'i')"
-        raise not_taken("grad", "reduce_axes", reduce_axes, why, fix, wanted=())
+        raise unsupported_argument("grad", "reduce_axes", reduce_axes, why, fix, wanted=())
     numbers, name = numbers_of(argnums, "grad"), function_name(fun)
 
     @api_boundary("grad")

@@ -17,7 +17,7 @@ from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftTypeError
 from weft.errors.argument_errors import invalid_type, not_an_array
 from weft.interpreters.staging import function_name
 from weft.ops.elementwise.convert import beside_float64, convert_element_type
-from weft.refs.reference import Ref, unread
+from weft.refs.reference import Ref, not_array_error
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,7 +59,7 @@ def operand(value: Any, what: str, path: Any = ()) -> Any:
     if isinstance(value, (Array, Tracer)):
         return value
     if type(value) is Ref:
-        raise unread(value)
+        raise not_array_error(value)
     value = user_value(value)
     try:
         if not type_of(value).shape:

@@ -21,7 +21,7 @@ from weft.core.shared_jaxprs import register_content, structure_parts
 from weft.core.trace import bottom_trace, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import DTypeError, Fix, ShapeError, TreeError, WeftError, WeftTypeError
-from weft.errors.argument_errors import described
+from weft.errors.argument_errors import describe_value
 from weft.ops.structural.extended_dtypes import KeyDType, physical_type
 
 Stored = np.ndarray[Any, Any]
@@ -122,7 +122,9 @@ class HostFunction:
         try:
             got = exact_type(value)
         except WeftTypeError:
-            raise self.bad_result(WeftTypeError, i, "is no array", described(value), type) from None
+            raise self.bad_result(
+                WeftTypeError, i, "is no array", describe_value(value), type
+            ) from None
         if got.shape != type.shape:
             raise self.bad_result(ShapeError, i, "has another shape than was promised", got, type)
         if not yields_to(got, type):

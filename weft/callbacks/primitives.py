@@ -31,7 +31,7 @@ from weft.core.primitive import Facts, Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Params, Types, Values, Zero
 from weft.core.types import ArrayType, Typed, type_of, user_value
 from weft.errors import Fix, WeftNotImplementedError, WeftTypeError, WeftValueError, api_boundary
-from weft.errors.argument_errors import described, not_an_array
+from weft.errors.argument_errors import describe_value, not_an_array
 from weft.interpreters.staging import check_function
 from weft.lowering.placement import joint_place
 from weft.ops.structural.shape import broadcast_in_dim, move_dim
@@ -232,7 +232,7 @@ def promised_type(what: str, leaf: Any, path: Any) -> ArrayType:
         "promise a type: weft.ShapeDtypeStruct((), weft.numpy.float32)",
         {"path": tree.keystr(path)},
     )
-    raise WeftTypeError(message, operation=what, got=described(leaf), wanted=wanted, fix=fix)
+    raise WeftTypeError(message, operation=what, got=describe_value(leaf), wanted=wanted, fix=fix)
 
 
 pure_callback_p = Primitive("pure_callback", multiple_results=True, memoise=False)

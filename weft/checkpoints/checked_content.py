@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from weft.checkpoints.commit import COMMIT, CRC_BYTES, damaged
+from weft.checkpoints.commit import COMMIT, CRC_BYTES, damaged_error
 from weft.checkpoints.saved_leaves import ARRAYS, number_from_data
 from weft.errors import CheckpointError, WeftValueError
-from weft.export.container import Fields, refused
+from weft.export.container import Fields, invalid_bytes_error
 from weft.export.serialized_trees import key_from_data
 
 # The name of a leaf's folder: no other folder can be meant by it.
@@ -40,21 +40,21 @@ def checked_content(
         _check_node(structure, leaves)
         if sorted(leaves) != list(range(len(records))):
             got, wanted = f"leaves {leaves!r:.100}", f"each of {len(records)} leaves once"
-            raise refused("the structure has other leaves", got, wanted)
+            raise invalid_bytes_error("the structure has other leaves", got, wanted)
         for number, record in enumerate(records):
             _check_record(record, f"leaf {number}")
     except WeftValueError as error:
-        raise _ill_formed(path, error) from None
+        raise _ill_formed_error(path, error) from None
     except RecursionError:
         message = f"{path / COMMIT} is nested too deeply"
-        raise damaged(message, path, "nested nodes", "a tree") from None
+        raise damaged_error(message, path, "nested nodes", "a tree") from None
     return structure, records
 
 
-def _ill_formed(path: pathlib.Path, error: WeftValueError) -> CheckpointError:
+def _ill_formed_error(path: pathlib.Path, error: WeftValueError) -> CheckpointError:
     what = error.message.removeprefix("these bytes are refused: ")
     message = f"{path / COMMIT} is no description of a checkpoint: {what}"
-    return damaged(message, path, str(error.got), error.wanted and str(error.wanted))
+    return damaged_error(message, path, str(error.got), error.wanted and str(error.wanted))
 
 
 def _check_node(node: Any, leaves: list[int]) -> None:
@@ -69,13 +69,17 @@ def _check_node(node: Any, leaves: list[int]) -> None:
             keys = fields.array("keys")
             names = [_name(key, kind) for key in keys]
             if len(names) != len(children) or len(set(names)) != len(names):
-                raise refused("a node is ill-formed", f"keys {keys!r:.100}", "one for each child")
+                raise invalid_bytes_error(
+                    "a node is ill-formed", f"keys {keys!r:.100}", "one for each child"
+                )
         if kind in ("namedtuple", "class"):
             fields.text("name")
         for child in children:
             _check_node(child, leaves)
     elif kind != "none":
-        raise refused("a node has an unknown kind", repr(kind)[:100], "a known container")
+        raise invalid_bytes_error(
+            "a node has an unknown kind", repr(kind)[:100], "a known container"
+        )
     fields.end()
 
 
@@ -87,7 +91,9 @@ def _name(key: Any, kind: str) -> Any:
     match key:
         case [str(what), name] if what in _KEYS and type(name) in _KEYS[what]:
             return what, name
-    raise refused("a key is ill-formed", f"{key!r:.100}", "a pair of its kind and its name")
+    raise invalid_bytes_error(
+        "a key is ill-formed", f"{key!r:.100}", "a pair of its kind and its name"
+    )
 
 
 def _check_record(record: Any, what: str) -> None:
@@ -103,18 +109,22 @@ def _check_record(record: Any, what: str) -> None:
         except (TypeError, ValueError, OverflowError):
             fits = False
         if not fits:
-            raise refused(f"{what} is ill-formed", f"{record!r:.100}", "a number or a string")
+            raise invalid_bytes_error(
+                f"{what} is ill-formed", f"{record!r:.100}", "a number or a string"
+            )
         return
     fields.take("type")
     store = fields.text("store")
     if not _STORE.fullmatch(store) or len(store) > 255:
-        raise refused(f"{what} is ill-formed", f"the folder {store!r:.100}", "a name of a folder")
+        raise invalid_bytes_error(
+            f"{what} is ill-formed", f"the folder {store!r:.100}", "a name of a folder"
+        )
     fields.integers("chunk")
     chunks = fields.take("chunks")
     fields.end()
     if not isinstance(chunks, dict) or not all(map(_is_seal, chunks.values())):
         got, wanted = f"chunks {chunks!r:.100}", "a size and a CRC for each"
-        raise refused(f"{what} is ill-formed", got, wanted)
+        raise invalid_bytes_error(f"{what} is ill-formed", got, wanted)
 
 
 def _is_seal(seal: Any) -> bool:
@@ -144,7 +154,7 @@ def check_chunks(
         message = f"the chunks of the leaf {leaf} of the checkpoint {path} make up no such array"
         got = f"{len(chunks)} chunks {tuple(chunk)}"
         wanted = f"chunks of {size} bytes that make up the shape {tuple(shape)}"
-        raise damaged(message, path, got[:300], wanted[:300])
+        raise damaged_error(message, path, got[:300], wanted[:300])
 
 
 def _numbers(key: str, counts: Sequence[int]) -> tuple[int, ...] | None:

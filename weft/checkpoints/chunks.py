@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.checkpoints.commit import CRC_BYTES, damaged, described_error
+from weft.checkpoints.commit import CRC_BYTES, damaged_error, described_error
 from weft.checkpoints.saved_leaves import Block
 from weft.core.types import ArrayType
 from weft.errors import CheckpointError, Fix, PlatformError
@@ -170,7 +170,7 @@ class LeafStore:
         except OSError as error:
             message = f"a part of the leaf {leaf} is missing in the checkpoint {self.checkpoint}"
             got = f"no chunk {key}" if isinstance(error, FileNotFoundError) else f"{error}"
-            raise damaged(message, self.checkpoint, got) from None
+            raise damaged_error(message, self.checkpoint, got) from None
         if found == wanted:
             return
         if found[0] != wanted[0]:
@@ -179,7 +179,7 @@ class LeafStore:
             what, got, needed = "not as it was saved", f"CRC {found[1]}", f"CRC {wanted[1]}"
         message = f"a part of the leaf {leaf} is {what} in the checkpoint {self.checkpoint}"
         wanted_text = f"{needed} of the chunk {key}"
-        raise damaged(message, self.checkpoint, got, wanted_text)
+        raise damaged_error(message, self.checkpoint, got, wanted_text)
 
     def wait(self, reads: Sequence[Any]) -> None:
         """Waits for reads. Raises CheckpointError if a chunk's bytes have changed."""
@@ -197,4 +197,4 @@ class LeafStore:
         if "Digest mismatch" in str(error):
             what = "was changed after it was saved, in"
         message = f"a part of the leaf {leaf} {what} the checkpoint {self.checkpoint}"
-        return damaged(message, self.checkpoint, described_error(error))
+        return damaged_error(message, self.checkpoint, described_error(error))

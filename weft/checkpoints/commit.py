@@ -40,7 +40,7 @@ def step_numbers(directory: pathlib.Path) -> list[int]:
     return sorted(int(match[1]) for match in found if match is not None)
 
 
-def damaged(
+def damaged_error(
     message: str, path: pathlib.Path, got: str, wanted: str | None = None
 ) -> CheckpointError:
     """The error for a checkpoint that differs from what was written."""
@@ -93,7 +93,7 @@ def read_content(file: pathlib.Path) -> Any:
         if not path.is_dir():
             raise _missing_error(path) from None
         message = f"{path} is no complete checkpoint: {file.name} cannot be read"
-        raise damaged(message, path, described_error(error)) from None
+        raise damaged_error(message, path, described_error(error)) from None
     try:
         whole = json.loads(text)
         kind, version, digest = whole["format"], whole["version"], whole["sha256"]
@@ -103,10 +103,10 @@ def read_content(file: pathlib.Path) -> Any:
         message = f"{file} is no file that a checkpoint begins with"
         wanted = f"JSON with the format {FORMAT!r}, a version, a digest and a content"
         got = described_error(error)
-        raise damaged(message, path, got, wanted) from None
+        raise damaged_error(message, path, got, wanted) from None
     if kind != FORMAT or type(version) is not int:
         message = f"{file} has another format than checkpoints have"
-        raise damaged(message, path, f"{kind!r:.100} {version!r:.100}", repr(FORMAT))
+        raise damaged_error(message, path, f"{kind!r:.100} {version!r:.100}", repr(FORMAT))
     if version > VERSION:
         message = f"{path} was written by a later version of weft"
         got, wanted = f"version {version} of the format", f"version {VERSION}"
@@ -115,7 +115,7 @@ def read_content(file: pathlib.Path) -> Any:
     if found != digest:
         message = f"{file} was changed after it was written"
         got, wanted = f"the digest {found}", f"the digest {digest!r:.100}"
-        raise damaged(message, path, got, wanted)
+        raise damaged_error(message, path, got, wanted)
     return content
 
 

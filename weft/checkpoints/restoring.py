@@ -25,7 +25,7 @@ from weft.checkpoints.saving import checked_path
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.types import ArrayType
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.errors.argument_errors import described
+from weft.errors.argument_errors import describe_value
 from weft.export.container import Fields
 from weft.export.serialized_values import type_from_data
 from weft.ops.structural.extended_dtypes import physical_type
@@ -172,7 +172,9 @@ def _restored_type(saved: ArrayType, template: Any, name: str, operation: str) -
 def _not_alike(name: str, saved: str, template: Any, operation: str) -> WeftTypeError:
     message = f"{operation}: the leaf {name} was saved as {saved}"
     fix = Fix("like", "put a value of the same kind there in `like`, or leave `like` out")
-    return WeftTypeError(message, got=f"{described(template)} in `like`", wanted=saved, fix=fix)
+    return WeftTypeError(
+        message, got=f"{describe_value(template)} in `like`", wanted=saved, fix=fix
+    )
 
 
 # ---- reading -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from weft.arrays.transfers import explicit_transfers
 from weft.checkpoints.saved_trees import structure_to_data
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftError, WeftTypeError
-from weft.errors.argument_errors import described
+from weft.errors.argument_errors import describe_value
 from weft.export.serialized_values import type_to_data
 from weft.ops.structural.extended_dtypes import KeyDType, physical_type
 from weft.runtime import client
@@ -101,7 +101,7 @@ def _save_leaf(leaf: Any, path: str, number: int, operation: str, copied: bool) 
     wanted = "arrays of weft or NumPy, Python's numbers, strings and random keys"
     text = "leave it out of the tree, or save the arrays that it is made of"
     fix = Fix("leaf", text, {"path": path})
-    raise WeftTypeError(message, got=described(leaf), wanted=wanted, fix=fix)
+    raise WeftTypeError(message, got=describe_value(leaf), wanted=wanted, fix=fix)
 
 
 def _save_array(array: Array, path: str, number: int, copied: bool) -> SavedLeaf:

@@ -115,7 +115,7 @@ def write(
             try:
                 work()
             except Exception as error:  # noqa: BLE001 - whatever it is, the barriers follow
-                failure = _not_written(error, target, operation)
+                failure = _write_error(error, target, operation)
 
     with contextlib.ExitStack() as stack:
         if first:
@@ -130,7 +130,7 @@ def write(
             attempt(lambda: _commit(partial, target, taken, operation))
         sync_global_devices(f"checkpoint is there: {target}")
     if failure is None and not _is_there(target):
-        failure = _not_written(FileNotFoundError("see the error of process 0"), target, operation)
+        failure = _write_error(FileNotFoundError("see the error of process 0"), target, operation)
     if failure is not None:
         raise failure
 
@@ -144,7 +144,7 @@ def _is_there(target: pathlib.Path) -> bool:
         return False
 
 
-def _not_written(error: Exception, target: pathlib.Path, operation: str) -> CheckpointError:
+def _write_error(error: Exception, target: pathlib.Path, operation: str) -> CheckpointError:
     if isinstance(error, CheckpointError):
         return error
     message = f"the checkpoint {target} was not written: {described_error(error)}"

@@ -36,7 +36,13 @@ from weft.ops.indexing.creation import iota
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import move_dim, reshape
-from weft.refs.discharge import array_in, check_distinct, has_references, not_carried, unusable
+from weft.refs.discharge import (
+    array_in,
+    carried_reference_error,
+    check_distinct,
+    has_references,
+    unusable,
+)
 from weft.refs.reference import Ref, contents, new_reference
 from weft.typing import ArrayLike
 
@@ -216,7 +222,9 @@ def typed_leaves(
         except WeftTypeError:
             path, _ = tree.leaves_with_path(value)[i]
             if type(leaf) is Ref:
-                raise not_carried(what, name, f"{which}{tree.keystr(path)}", leaf) from None
+                raise carried_reference_error(
+                    what, name, f"{which}{tree.keystr(path)}", leaf
+                ) from None
             title = f"{what} of {name}: {which}{tree.keystr(path)}"
             raise not_an_array(what, title, leaf) from None
     return leaves, types, structure

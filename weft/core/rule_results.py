@@ -31,7 +31,7 @@ def _plain(type: ArrayType) -> str:
     return f"{dtypes.short_name(type.dtype)}[{','.join(map(str, type.shape))}]"
 
 
-def _shown(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     """The type of a value, or the value, for messages."""
     if value is None:
         return "None"
@@ -56,7 +56,7 @@ def _pair(rule: NamedRule, found: Any, second: str) -> tuple[Any, Any]:
         plural = "s" if rule.primitive.multiple_results else ""
         raise rule.error(
             "does not answer with a pair",
-            f"{len(found)} values" if isinstance(found, (tuple, list)) else _shown(found),
+            f"{len(found)} values" if isinstance(found, (tuple, list)) else _describe_value(found),
             f"a pair (result{plural}, {second}{plural})",
         )
     return found[0], found[1]
@@ -74,7 +74,7 @@ def _several(rule: NamedRule, values: Any, what: str, count: int | None) -> Sequ
         return [values]
     if not isinstance(values, (tuple, list)):
         message = f"answers with no list of {what}s, and the primitive has several results"
-        raise rule.error(message, _shown(values), f"a list of {what}s")
+        raise rule.error(message, _describe_value(values), f"a list of {what}s")
     if count is not None and len(values) != count:
         raise rule.error(
             f"answers with the wrong number of {what}s", len(values), f"{count} {what}s"
@@ -86,11 +86,11 @@ def _array(rule: NamedRule, value: Any, what: str, wanted: ArrayType | None = No
     """The type of an array."""
     text = "an array" if wanted is None else f"an array of type {_plain(wanted)}"
     if isinstance(value, (Zero, LinearOperand)):
-        raise rule.error(f"answers with no array as {what}", _shown(value), text)
+        raise rule.error(f"answers with no array as {what}", _describe_value(value), text)
     try:
         got = type_of(value)
     except WeftTypeError:
-        raise rule.error(f"answers with no array as {what}", _shown(value), text) from None
+        raise rule.error(f"answers with no array as {what}", _describe_value(value), text) from None
     if isinstance(value, Tracer) and not value._trace.alive:
         raise rule.error(
             f"answers with a traced value as {what} whose transformation has ended",

@@ -221,7 +221,7 @@ def register_from_outside(
     checked kind are always checked, or handled by `wrap`. Raises WeftValueError for a primitive
     that is never asked for a rule of this kind."""
     if table.unmemoised and getattr(primitive, "memoise", False):
-        raise _never_asked(table, primitive)
+        raise _unused_rule_error(table, primitive)
     table._make_room(primitive, rule)
     if wrap is not None:
         table[primitive] = wrap(primitive, rule)
@@ -252,7 +252,7 @@ def no_rule(table: Table, primitive: Any, rule: Any) -> WeftTypeError:
     return WeftTypeError(message, operation=str(primitive), got=got, wanted=wanted, fix=fix)
 
 
-def _never_asked(table: Table, primitive: Any) -> WeftValueError:
+def _unused_rule_error(table: Table, primitive: Any) -> WeftValueError:
     """The error for a rule of a kind that a primitive is never asked for."""
     message = (
         f"the primitive {primitive.name!r} is not asked for its {table.kind} rule, since its "

@@ -39,7 +39,7 @@ from weft.interpreters.vmap import element_type, mapped_type, vmap_flat, vmap_ja
 from weft.ops.indexing.slicing import slice_in_dim
 from weft.ops.structural.shape import move_dim, squeeze
 from weft.ops.structural.tangents import add_tangents
-from weft.refs.discharge import has_references, pure_call, written_inside
+from weft.refs.discharge import has_references, inner_write_error, pure_call
 
 
 class Rule:
@@ -167,7 +167,7 @@ def record(
     if has_references(consts):
         call = pure_call(jaxpr, consts)
         if call.written:
-            raise written_inside(f"{primitive.name} of {name}", call.written[0])
+            raise inner_write_error(f"{primitive.name} of {name}", call.written[0])
         jaxpr, consts = call.jaxpr, call.consts
     if consts:
         closed, passive, given = counts(captured)
@@ -185,7 +185,7 @@ def custom_derivative(
     first = closed + passive + given
     for i in range(closed + passive, first):
         if type(tangents[i]) is not Zero:
-            raise _differentiated(primitive, name, type_of(primals[i]))
+            raise _differentiation_error(primitive, name, type_of(primals[i]))
     own = tangents[first:]
     outs: list[Any] | None = None
     if any(type(t) is not Zero for t in own):
@@ -208,7 +208,7 @@ def custom_derivative(
     return outs, found
 
 
-def _differentiated(primitive: Primitive, name: str, type: ArrayType) -> WeftTypeError:
+def _differentiation_error(primitive: Primitive, name: str, type: ArrayType) -> WeftTypeError:
     return WeftTypeError(
         f"{primitive.name} of {name}: an argument that was declared to have no derivative "
         "is differentiated",

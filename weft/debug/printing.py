@@ -24,7 +24,7 @@ from weft.callbacks.primitives import debug_callback as bind_debug_callback
 from weft.core.trace import Tracer, bottom_trace, current_trace
 from weft.core.types import type_of
 from weft.errors import Fix, WeftError, WeftTypeError, WeftValueError, api_boundary
-from weft.errors.argument_errors import not_taken
+from weft.errors.argument_errors import unsupported_argument
 from weft.ops.structural.extended_dtypes import KeyDType
 
 _logger = logging.getLogger("weft.debug")
@@ -168,7 +168,9 @@ class _Shown:
 def _refuse_parts(operation: str, partitioned: bool) -> None:
     if partitioned:
         why = "Python gets whole arrays; inside a shard_map, each device's own block"
-        raise not_taken(operation, "partitioned", partitioned, why, "leave it out", False)
+        raise unsupported_argument(
+            operation, "partitioned", partitioned, why, "leave it out", False
+        )
 
 
 @api_boundary("debug.breakpoint")

@@ -17,7 +17,7 @@ from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.jit_shardings import has_layout, lies_at, other_layout
 from weft.errors import DeletedArrayError, Fix, TreeError, WeftError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import converted, described
+from weft.errors.argument_errors import conversion_text, describe_value
 from weft.lowering.executables import device_for
 from weft.sharding import Layout, Sharding
 from weft.tracing.argument_names import argument_path
@@ -78,7 +78,7 @@ def _mismatch(
     try:
         got = type_of(user_value(leaf))
     except (WeftTypeError, OverflowError) as error:
-        shown = str(error) if isinstance(error, OverflowError) else described(leaf)
+        shown = str(error) if isinstance(error, OverflowError) else describe_value(leaf)
         return differs("no array", shown, "array", f"pass an array of type {want}", type=want)
     numbers = isinstance(got.dtype, np.dtype) and isinstance(want.dtype, np.dtype)
     if got.shape != want.shape or (got.dtype != want.dtype and not numbers):
@@ -89,7 +89,7 @@ def _mismatch(
         what = "another shape" if got.shape != want.shape else "another dtype"
         return differs(what, got, "lower", text, type=want)
     if got.dtype != want.dtype:
-        text = f"pass {converted(path, leaf, want.dtype)}"
+        text = f"pass {conversion_text(path, leaf, want.dtype)}"
         return differs("another dtype", got, "cast", text, type=want, dtype=want.dtype)
     if type(leaf) is not Array:
         return None

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.base.exact_keys import exact_key
 from weft.errors import Fix, WeftValueError
-from weft.errors.argument_errors import described
+from weft.errors.argument_errors import describe_value
 
 
 class StaticArgument:
@@ -36,7 +36,7 @@ def hashable_static(value: Any, place: int | str, name: str) -> StaticArgument:
         return StaticArgument(value)
     except TypeError:
         which = f"argument {place!r}"
-        message, got = f"jit of {name}: the static {which} cannot be hashed", described(value)
+        message, got = f"jit of {name}: the static {which} cannot be hashed", describe_value(value)
         fix = Fix(
             "hashable",
             "pass a tuple instead of a list or an array, or do not make the argument static",

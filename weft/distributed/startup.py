@@ -128,7 +128,7 @@ def _membership(
     given = {"coordinator_address": address, "num_processes": count, "process_id": number}
     for name, value in given.items():
         if value is None:
-            raise _not_said(name)
+            raise _missing_error(name)
     assert address is not None and count is not None and number is not None
     ids = (device_ids,) if isinstance(device_ids, int) else device_ids
     member = Membership(
@@ -164,7 +164,7 @@ def _check(member: Membership) -> None:
         raise WeftValueError(message, got=got, wanted=wanted, fix=Fix("argument", text))
 
 
-def _not_said(name: str) -> WeftValueError:
+def _missing_error(name: str) -> WeftValueError:
     message = f"{OPERATION}: {name} is not given, and nothing in the environment says it"
     text = (
         "pass coordinator_address, num_processes and process_id, or start the program with "

@@ -55,14 +55,14 @@ def close_name(name: Any, known: Sequence[str]) -> str | None:
     return close[0] if close else None
 
 
-def converted(name: str, value: Any, dtype: Any) -> str:
+def conversion_text(name: str, value: Any, dtype: Any) -> str:
     """The expression that gives a value of this name another dtype; numbers have no `astype`."""
     if isinstance(value, (bool, int, float, complex)):
         return f"weft.numpy.array({name}, {dtype.name!r})"
     return f"{name}.astype({dtype.name!r})"
 
 
-def described(value: Any) -> str:
+def describe_value(value: Any) -> str:
     """A value and its class, for the `got` of errors."""
     try:
         shown = f"{value!r:.100}"
@@ -93,7 +93,7 @@ def not_a_function(
     """The error for an argument that is not a function; `place` says where it stands, or as
     what."""
     message = f"{operation} takes a function {place}, not {type(value).__name__}"
-    return refusal(WeftTypeError, message, operation, described(value), wanted, fix)
+    return refusal(WeftTypeError, message, operation, describe_value(value), wanted, fix)
 
 
 def not_an_array(
@@ -104,10 +104,12 @@ def not_an_array(
     fix: Fix | None = None,
 ) -> WeftTypeError:
     """The error for a value that is not an array and cannot become one; `what` names it."""
-    return refusal(WeftTypeError, f"{what} is no array", operation, described(value), wanted, fix)
+    return refusal(
+        WeftTypeError, f"{what} is no array", operation, describe_value(value), wanted, fix
+    )
 
 
-def not_taken(
+def unsupported_argument(
     operation: str, argument: str, value: Any, why: str, fix: str, wanted: Any = None
 ) -> WeftNotImplementedError:
     """The error for an argument that NumPy or SciPy takes and weft does not.
@@ -125,7 +127,7 @@ def refuse_sharding(operation: str, out_sharding: Any) -> None:
     if out_sharding is not None and not getattr(out_sharding, "without_axes", False):
         why = "the placement of a result is asked for separately"
         fix = "constrain the result: weft.lax.with_sharding_constraint(x, sharding)"
-        raise not_taken(operation, "out_sharding", out_sharding, why, fix)
+        raise unsupported_argument(operation, "out_sharding", out_sharding, why, fix)
 
 
 def unknown_option(

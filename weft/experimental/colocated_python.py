@@ -17,7 +17,7 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
-from weft.experimental.unavailable import refused
+from weft.experimental.unavailable import unavailable_error
 from weft.sharding import Mesh
 
 __all__ = ["colocated_cpu_devices", "colocated_python", "colocated_python_class"]
@@ -41,7 +41,7 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
 
 def _check_cpu(operation: str, devices: Sequence[Any]) -> None:
     if any(device.platform != "cpu" for device in devices):
-        raise refused(operation, "the devices are no CPU devices")
+        raise unavailable_error(operation, "the devices are no CPU devices")
 
 
 def _devices_of(leaves: Sequence[Any]) -> list[Any]:

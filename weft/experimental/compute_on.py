@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from weft.base.facades import public_names
-from weft.experimental.unavailable import refused, refusing
+from weft.experimental.unavailable import refusing, unavailable_error
 from weft.runtime import client
 
 __all__ = ["compute_on", "compute_on2"]
@@ -26,7 +26,7 @@ def compute_on(compute_type: str) -> Iterator[None]:
     if compute_type not in ("device_host", "device") or (
         compute_type == "device_host" and client.default_backend() != "cpu"
     ):
-        raise refused(
+        raise unavailable_error(
             f"compute_on({compute_type!r})", "weft computes where arrays lie",
             "weft.device_put to a device of the CPU",
         )  # fmt: skip

@@ -32,7 +32,7 @@ __all__ = [
 __dir__ = public_names(globals())
 
 
-def not_traced(what: str, operation: str) -> WeftNotImplementedError:
+def not_traced_error(what: str, operation: str) -> WeftNotImplementedError:
     """The error for an operation that would need traced values that are not arrays."""
     message = f"{what}: values of types of the program's own are not traced"
     wanted = "arrays under transformations"
@@ -121,7 +121,7 @@ class HiType(AbstractValue):
     has_qdd = False
 
     def _undefined(self, method: str) -> WeftNotImplementedError:
-        return not_traced(f"{type(self).__name__}.{method} is not defined", method)
+        return not_traced_error(f"{type(self).__name__}.{method} is not defined", method)
 
     def lo_ty(self) -> list[Any]:
         """The types of the arrays that stand for a value."""
@@ -165,7 +165,7 @@ class HiPspec:
 
     def to_lo(self) -> Any:
         """The specs of the arrays that stand for a value."""
-        raise not_traced(f"{type(self).__name__}.to_lo is not defined", "to_lo")
+        raise not_traced_error(f"{type(self).__name__}.to_lo is not defined", "to_lo")
 
 
 class HiPrimitive(Primitive):
@@ -199,13 +199,13 @@ class HiPrimitive(Primitive):
 
     def impl(self, *args: Any, **params: Any) -> Any:
         """The result, of values."""
-        raise not_traced(f"the primitive {self.name!r} does not define impl", self.name)
+        raise not_traced_error(f"the primitive {self.name!r} does not define impl", self.name)
 
     def bind(self, /, *args: Any, **params: Any) -> Any:
         """Applies the primitive. Raises WeftNotImplementedError under a transformation."""
         trace = current_trace()
         if not isinstance(trace, EvalTrace):
-            raise not_traced(f"the primitive {self.name!r} under {trace.name}", self.name)
+            raise not_traced_error(f"the primitive {self.name!r} under {trace.name}", self.name)
         return self.impl(*args, **params)
 
 
@@ -214,7 +214,7 @@ class VJPHiPrimitive:
     possible; applying it raises WeftNotImplementedError."""
 
     def __call__(self, *args: Any) -> Any:
-        raise not_traced(f"{type(self).__name__} is a VJPHiPrimitive", type(self).__name__)
+        raise not_traced_error(f"{type(self).__name__} is a VJPHiPrimitive", type(self).__name__)
 
 
 _types: dict[type, Callable[[Any], Any]] = {}
@@ -246,5 +246,5 @@ def cur_qdd(x: Any) -> Any:
         x: A value of a registered class.
     """
     if type(x) not in _types:
-        raise not_traced(f"cur_qdd of a {type(x).__name__}", "cur_qdd")
+        raise not_traced_error(f"cur_qdd of a {type(x).__name__}", "cur_qdd")
     return x.cur_qdd()

@@ -9,7 +9,7 @@ from weft.errors import WeftNotImplementedError
 from weft.errors.argument_errors import refusal
 
 
-def refused(name: str, why: str, wanted: str | None = None) -> WeftNotImplementedError:
+def unavailable_error(name: str, why: str, wanted: str | None = None) -> WeftNotImplementedError:
     """The error for a call of something that weft does not have."""
     message = f"{name} is not available: {why}"
     return refusal(WeftNotImplementedError, message, name, f"a call of {name}", wanted)
@@ -19,7 +19,7 @@ def refusing(name: str, why: str, wanted: str | None = None) -> Callable[..., An
     """A function of this name that raises WeftNotImplementedError when it is called."""
 
     def unavailable(*args: Any, **kwargs: Any) -> NoReturn:
-        raise refused(name, why, wanted)
+        raise unavailable_error(name, why, wanted)
 
     unavailable.__name__ = unavailable.__qualname__ = name.rpartition(".")[2]
     unavailable.__doc__ = f"Not available: {why}. Raises WeftNotImplementedError."

@@ -31,7 +31,9 @@ _START = len(MAGIC) + _PREFIX.size
 _DIGEST = 32
 
 
-def refused(message: str, got: Any, wanted: Any, fix: Fix | None = None) -> WeftValueError:
+def invalid_bytes_error(
+    message: str, got: Any, wanted: Any, fix: Fix | None = None
+) -> WeftValueError:
     """The error for invalid bytes."""
     return WeftValueError(
         f"these bytes are refused: {message}",
@@ -84,12 +86,14 @@ def unpack(data: Any) -> tuple[Fields, list[bytes]]:
     start = len(MAGIC)
     if data[:start] != MAGIC:
         shown = f"{len(data)} bytes that begin with {data[:start]!r}"
-        raise refused("they are no exported program", shown, f"bytes that begin with {MAGIC!r}")
+        raise invalid_bytes_error(
+            "they are no exported program", shown, f"bytes that begin with {MAGIC!r}"
+        )
     if len(data) < _START:
-        raise _cut(len(data), f"at least {_START} bytes")
+        raise _truncated_error(len(data), f"at least {_START} bytes")
     version, length = _PREFIX.unpack_from(data, start)
     if version != FORMAT_VERSION:
-        raise refused(
+        raise invalid_bytes_error(
             "their format is another one",
             f"format version {version}",
             f"format version {FORMAT_VERSION}",
@@ -101,15 +105,17 @@ def unpack(data: Any) -> tuple[Fields, list[bytes]]:
         )
     end = _START + length
     if len(data) < end + _DIGEST:
-        raise _cut(len(data), f"a header that ends at byte {end + _DIGEST}")
+        raise _truncated_error(len(data), f"a header that ends at byte {end + _DIGEST}")
     if hashlib.sha256(data[:end]).digest() != data[end : end + _DIGEST]:
-        raise refused("the header is damaged", "another SHA-256", "the SHA-256 that follows it")
+        raise invalid_bytes_error(
+            "the header is damaged", "another SHA-256", "the SHA-256 that follows it"
+        )
     header = _parse_header(data[_START:end])
     return header, _sections(header, data[end + _DIGEST :])
 
 
-def _cut(got: int, wanted: str) -> WeftValueError:
-    return refused("they end too early", f"{got} bytes", wanted)
+def _truncated_error(got: int, wanted: str) -> WeftValueError:
+    return invalid_bytes_error("they end too early", f"{got} bytes", wanted)
 
 
 def _parse_header(text: bytes) -> Fields:
@@ -118,7 +124,9 @@ def _parse_header(text: bytes) -> Fields:
             text.decode(), object_pairs_hook=_without_repetitions, parse_constant=_no_constant
         )
     except (ValueError, RecursionError) as error:
-        raise refused("the header is no JSON", str(error)[:200], "an object in UTF-8") from None
+        raise invalid_bytes_error(
+            "the header is no JSON", str(error)[:200], "an object in UTF-8"
+        ) from None
     return Fields(found, "the header")
 
 
@@ -140,13 +148,17 @@ def _sections(header: Fields, data: bytes) -> list[bytes]:
         entry.end()
         content = data[position : position + length]
         if len(content) < length:
-            raise _cut(len(content), f"{length} bytes in section {i}")
+            raise _truncated_error(len(content), f"{length} bytes in section {i}")
         if hashlib.sha256(content).hexdigest() != digest:
-            raise refused(f"section {i} is damaged", "another SHA-256", f"SHA-256 {digest}")
+            raise invalid_bytes_error(
+                f"section {i} is damaged", "another SHA-256", f"SHA-256 {digest}"
+            )
         out.append(content)
         position += length
     if position != len(data):
-        raise refused("they go on after the end", f"{len(data) - position} more bytes", "no more")
+        raise invalid_bytes_error(
+            "they go on after the end", f"{len(data) - position} more bytes", "no more"
+        )
     return out
 
 
@@ -156,7 +168,7 @@ class Fields:
 
     def __init__(self, value: Any, what: str) -> None:
         if not isinstance(value, dict):
-            raise _ill_formed(what, value, "an object")
+            raise _ill_formed_error(what, value, "an object")
         self._left = dict(value)
         self.what = what
 
@@ -167,27 +179,27 @@ class Fields:
     def take(self, name: str) -> Any:
         """A field of any kind."""
         if name not in self._left:
-            raise _ill_formed(self.what, f"no field {name!r}", f"a field {name!r}")
+            raise _ill_formed_error(self.what, f"no field {name!r}", f"a field {name!r}")
         return self._left.pop(name)
 
     def _of(self, name: str, kind: type[T], wanted: str) -> T:
         value: T = self.take(name)
         if type(value) is not kind:
-            raise _ill_formed(f"{name} in {self.what}", value, wanted)
+            raise _ill_formed_error(f"{name} in {self.what}", value, wanted)
         return value
 
     def text(self, name: str) -> str:
         """A string, of characters that every encoding has."""
         out = self._of(name, str, "a string")
         if not _is_encodable(out):
-            raise _ill_formed(f"{name} in {self.what}", out, "a string of characters")
+            raise _ill_formed_error(f"{name} in {self.what}", out, "a string of characters")
         return out
 
     def integer(self, name: str, end: int | None = None) -> int:
         """A number 0, 1, 2, …, below `end` if that is given."""
         out = self._of(name, int, "a number")
         if out < 0 or (end is not None and out >= end):
-            raise _ill_formed(f"{name} in {self.what}", out, f"a number from 0 to {end}")
+            raise _ill_formed_error(f"{name} in {self.what}", out, f"a number from 0 to {end}")
         return out
 
     def boolean(self, name: str) -> bool:
@@ -207,14 +219,14 @@ class Fields:
         """An array of strings."""
         values = self.array(name)
         if any(type(value) is not str or not _is_encodable(value) for value in values):
-            raise _ill_formed(f"{name} in {self.what}", values, "strings")
+            raise _ill_formed_error(f"{name} in {self.what}", values, "strings")
         return values
 
     def integers(self, name: str) -> list[int]:
         """An array of numbers 0, 1, 2, …"""
         values = self.array(name)
         if any(type(value) is not int or value < 0 for value in values):
-            raise _ill_formed(f"{name} in {self.what}", values, "numbers")
+            raise _ill_formed_error(f"{name} in {self.what}", values, "numbers")
         return values
 
     def names(self) -> tuple[str, ...]:
@@ -224,7 +236,7 @@ class Fields:
     def end(self) -> None:
         """Raises WeftValueError for unread fields: they would have a meaning."""
         if self._left:
-            raise _ill_formed(self.what, f"fields {sorted(self._left)}", "none of these")
+            raise _ill_formed_error(self.what, f"fields {sorted(self._left)}", "none of these")
 
 
 def _is_encodable(text: str) -> bool:
@@ -232,5 +244,5 @@ def _is_encodable(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _ill_formed(what: str, got: Any, wanted: str) -> WeftValueError:
-    return refused(f"{what} is ill-formed", f"{got!r:.200}", wanted)
+def _ill_formed_error(what: str, got: Any, wanted: str) -> WeftValueError:
+    return invalid_bytes_error(f"{what} is ill-formed", f"{got!r:.200}", wanted)

@@ -30,7 +30,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.errors.argument_errors import converted
+from weft.errors.argument_errors import conversion_text
 from weft.export.call_exported import PortableProgram, call_exported_p
 from weft.export.portability import DisabledSafetyCheck, check_custom_calls
 from weft.export.serialized_values import Split
@@ -293,7 +293,7 @@ class Exported:
             text = f"pass an array of shape {want.shape}, {again}"
             what, fix = "shape", Fix("shape", text, {"shape": want.shape})
         elif isinstance(got.dtype, np.dtype) and isinstance(want.dtype, np.dtype):
-            text = f"pass {converted(name, leaf, want.dtype)}"
+            text = f"pass {conversion_text(name, leaf, want.dtype)}"
             fix = Fix("cast", text, {"dtype": want.dtype})
         raise (ShapeError if what == "shape" else DTypeError)(
             f"the exported {self.fun_name}: {name} has another {what} than it was exported for",

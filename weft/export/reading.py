@@ -10,7 +10,7 @@ from weft.core.types import ArrayType
 from weft.errors import Fix, api_boundary
 from weft.export.call_exported import PortableProgram
 from weft.export.calling_convention import maximum_supported_calling_convention_version
-from weft.export.container import Fields, refused, unpack
+from weft.export.container import Fields, invalid_bytes_error, unpack
 from weft.export.exported import Exported
 from weft.export.portability import DisabledSafetyCheck, checked_disabled
 from weft.export.serialized_sizes import sizes_from_data
@@ -41,14 +41,18 @@ def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = (
     programs = header.objects("programs")
     header.end()
     if not programs:
-        raise refused("they hold no program", "0 programs", "1, and one for each derivative")
+        raise invalid_bytes_error(
+            "they hold no program", "0 programs", "1, and one for each derivative"
+        )
     out: Exported | None = None
     try:
         # The derivatives follow the function: each is the derivative of the one before.
         for fields in reversed(programs):
             out = _program_from_data(fields, sections, checks, out)
     except RecursionError:
-        raise refused("they are nested too deeply", "nested trees", "shallower ones") from None
+        raise invalid_bytes_error(
+            "they are nested too deeply", "nested trees", "shallower ones"
+        ) from None
     assert out is not None
     return out
 
@@ -81,7 +85,7 @@ def _program_from_data(
     fields.end()
     counts = (in_tree.num_leaves, len(names), out_tree.num_leaves)
     if counts != (len(in_types), len(in_types), len(out_types)) or devices < 1:
-        raise refused(
+        raise invalid_bytes_error(
             f"the parts of {name} do not belong together",
             f"trees with {counts[0]} and {counts[2]} leaves, {counts[1]} names",
             f"{len(in_types)} arguments and {len(out_types)} results",
@@ -127,9 +131,11 @@ def _check_version(version: str) -> None:
     try:
         newer = portable_artifact.version_key(version) > portable_artifact.version_key(here)
     except ValueError:
-        raise refused("the version of StableHLO is ill-formed", version, "1.2.3") from None
+        raise invalid_bytes_error(
+            "the version of StableHLO is ill-formed", version, "1.2.3"
+        ) from None
     if newer:
-        raise refused(
+        raise invalid_bytes_error(
             "they are written for a later StableHLO than the one that is here",
             f"StableHLO {version}",
             f"StableHLO {here} or older",
@@ -142,7 +148,9 @@ def _check_version(version: str) -> None:
 def _splits(fields: Fields, key: str, types: Sequence[ArrayType], devices: int) -> tuple[Any, ...]:
     values = fields.array(key)
     if len(values) != len(types):
-        raise refused(f"{key} is ill-formed", f"{len(values)} entries", f"{len(types)} entries")
+        raise invalid_bytes_error(
+            f"{key} is ill-formed", f"{len(values)} entries", f"{len(types)} entries"
+        )
     return tuple(
         split_from_data(value, f"{key}[{i}]", type, devices)
         for i, (value, type) in enumerate(zip(values, types, strict=True))
@@ -155,7 +163,7 @@ def _artifacts(fields: Fields, sections: Sequence[bytes]) -> dict[str, bytes]:
         out[entry.text("name")] = sections[entry.integer("section", len(sections))]
         entry.end()
     if not out:
-        raise refused(f"{fields.what} names no platform", "no platforms", "one or more")
+        raise invalid_bytes_error(f"{fields.what} names no platform", "no platforms", "one or more")
     return out
 
 
@@ -165,7 +173,9 @@ def _checks(fields: Fields) -> list[DisabledSafetyCheck]:
         check = DisabledSafetyCheck(entry.text("kind"), entry.text("target"))
         entry.end()
         if check.kind not in ("custom_call", "platform"):
-            raise refused(f"{entry.what} is unknown", check.kind, "'custom_call' or 'platform'")
+            raise invalid_bytes_error(
+                f"{entry.what} is unknown", check.kind, "'custom_call' or 'platform'"
+            )
         out.append(check)
     return out
 
@@ -181,7 +191,7 @@ def _check_derivative(exported: Exported, derivative: Exported | None) -> None:
     wanted, got = (ins, outs), (derivative.in_avals, derivative.out_avals)
     shown = [[[(t.shape, t.dtype) for t in types] for types in pair] for pair in (wanted, got)]
     if shown[0] != shown[1]:
-        raise refused(
+        raise invalid_bytes_error(
             f"the derivative of {exported.fun_name} is none",
             f"{list(map(str, got[0]))} -> {list(map(str, got[1]))}",
             f"{list(map(str, ins))} -> {list(map(str, outs))}",

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from weft.errors import WeftError, WeftValueError
-from weft.export.container import Fields, Sections, refused
+from weft.export.container import Fields, Sections, invalid_bytes_error
 from weft.export.program_templates import FORMS, Fit, Template
 from weft.export.symbolic_dimensions import SymbolicScope
 from weft.export.symbolic_shapes import symbolic_shape
@@ -56,12 +56,12 @@ def template_from_data(data: bytes, variables: Sequence[str]) -> Template:
     except (TypeError, ValueError, ZeroDivisionError) as error:
         if isinstance(error, WeftValueError):
             raise
-        raise refused(
+        raise invalid_bytes_error(
             "a program with sizes is ill-formed", str(error)[:200], "a template"
         ) from None
     if len(pieces) != len(fits) + 1:
         got, wanted = f"{len(pieces)} pieces", f"{len(fits) + 1} pieces"
-        raise refused("a program with sizes is ill-formed", got, wanted)
+        raise invalid_bytes_error("a program with sizes is ill-formed", got, wanted)
     return Template(pieces, fits)
 
 
@@ -105,7 +105,7 @@ def sizes_from_data(
         templates[name] = template_from_data(sections[section], variables)
     fields.end()
     if (len(in_shapes), len(out_shapes), len(limits)) != (len(ins), len(outs), len(variables)):
-        raise refused(
+        raise invalid_bytes_error(
             "the sizes do not belong to the program", "other numbers of shapes", "as many"
         )
 
@@ -113,14 +113,16 @@ def sizes_from_data(
     named = variables_of([n for of in (*in_types, *out_types) for n in of.shape])
     if set(named) != set(variables) or len(set(variables)) != len(variables):
         got, wanted = f"variables {variables!r:.200}", f"each of {named!r:.200} once"
-        raise refused("the sizes do not belong to the program", got, wanted)
+        raise invalid_bytes_error("the sizes do not belong to the program", got, wanted)
     for pair in limits:
         match pair:
             case [int(least), None | int()] if least >= 0:
                 pass
             case _:
                 wanted = "a smallest size, and a largest one or none"
-                raise refused("the limits of a size are ill-formed", f"{pair!r:.100}", wanted)
+                raise invalid_bytes_error(
+                    "the limits of a size are ill-formed", f"{pair!r:.100}", wanted
+                )
     return {
         "in_avals": in_types,
         "out_avals": out_types,
@@ -150,4 +152,4 @@ def _types_of(
         return scope, types(in_shapes, ins), types(out_shapes, outs)
     except (WeftError, ArithmeticError) as error:
         got = str(getattr(error, "message", error))[:300]
-        raise refused("a shape or a constraint is ill-formed", got, "sizes") from None
+        raise invalid_bytes_error("a shape or a constraint is ill-formed", got, "sizes") from None

@@ -16,7 +16,7 @@ from typing import Any
 from weft import tree
 from weft.errors import Fix, TreeError, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.errors.argument_errors import invalid_type
-from weft.export.container import Fields, refused
+from weft.export.container import Fields, invalid_bytes_error
 from weft.runtime import pytree
 
 
@@ -264,7 +264,9 @@ def tree_from_data(value: Any, what: str) -> Any:
     elif kind == "defaultdict":
         factory = fields.text("factory")
         if factory not in _FACTORIES:
-            raise refused(f"{what} has an unknown factory", repr(factory), ", ".join(_FACTORIES))
+            raise invalid_bytes_error(
+                f"{what} has an unknown factory", repr(factory), ", ".join(_FACTORIES)
+            )
         node = (
             collections.defaultdict,
             (_FACTORIES[factory], tuple(_keys_from_data(fields, children))),
@@ -272,7 +274,9 @@ def tree_from_data(value: Any, what: str) -> Any:
     elif kind in ("namedtuple", "class"):
         node = _class_from_data(kind, fields, len(children), what)
     else:
-        raise refused(f"{what} has a node of an unknown kind", repr(kind), "a known container")
+        raise invalid_bytes_error(
+            f"{what} has a node of an unknown kind", repr(kind), "a known container"
+        )
     fields.end()
     return pytree.make_treedef(node, children)
 
@@ -282,7 +286,7 @@ def _class_from_data(kind: str, fields: Fields, count: int, what: str) -> tuple[
     known = _by_name.get(name)
     if known is None or (known.read is None) != (kind == "namedtuple"):
         call = f"register_{'namedtuple' if kind == 'namedtuple' else 'pytree_node'}_serialization"
-        raise refused(
+        raise invalid_bytes_error(
             f"{what} has a container named {name!r}, and no class is registered under that name",
             f"the {kind} {name!r}",
             ", ".join(sorted(map(repr, _by_name))) or "no containers but those of Python itself",
@@ -295,7 +299,7 @@ def _class_from_data(kind: str, fields: Fields, count: int, what: str) -> tuple[
     if known.read is None:
         wanted = len(known.cls._fields)  # type: ignore[attr-defined]
         if count != wanted:
-            raise refused(
+            raise invalid_bytes_error(
                 f"{what}: {known.cls.__qualname__} has another number of fields here than there",
                 f"{count} fields", f"{wanted} fields",
             )  # fmt: skip
@@ -303,12 +307,14 @@ def _class_from_data(kind: str, fields: Fields, count: int, what: str) -> tuple[
     try:
         return known.cls, known.read(base64.b64decode(fields.text("data"), validate=True))
     except binascii.Error:
-        raise refused(f"{what} is ill-formed", "data that is no base64", "base64") from None
+        raise invalid_bytes_error(
+            f"{what} is ill-formed", "data that is no base64", "base64"
+        ) from None
     except WeftError:
         raise
     except Exception as error:
         message = f"the deserialize_auxdata of {known.cls.__qualname__} does not take the data"
-        raise refused(
+        raise invalid_bytes_error(
             message, f"{type(error).__name__}: {error}", "data as its serialize_auxdata writes it"
         ) from error
 
@@ -316,7 +322,9 @@ def _class_from_data(kind: str, fields: Fields, count: int, what: str) -> tuple[
 def _keys_from_data(fields: Fields, children: Sequence[Any]) -> list[Any]:
     keys = [key_from_data(key, fields.what) for key in fields.array("keys")]
     if len(keys) != len(children) or len(set(keys)) != len(keys):
-        raise refused(f"{fields.what} is ill-formed", f"keys {keys!r:.100}", "one for each child")
+        raise invalid_bytes_error(
+            f"{fields.what} is ill-formed", f"keys {keys!r:.100}", "one for each child"
+        )
     return keys
 
 
@@ -334,4 +342,4 @@ def key_from_data(value: Any, what: str) -> Any:
                 pass
         case ["tuple", list(keys)]:
             return tuple(key_from_data(key, what) for key in keys)
-    raise refused(f"{what} is ill-formed", f"the key {value!r:.100}", "a key of a dict")
+    raise invalid_bytes_error(f"{what} is ill-formed", f"the key {value!r:.100}", "a key of a dict")

@@ -14,7 +14,7 @@ from weft.arrays.array import Array, as_stored
 from weft.arrays.conversion import as_array
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftError, WeftTypeError, WeftValueError
-from weft.export.container import Fields, Sections, refused
+from weft.export.container import Fields, Sections, invalid_bytes_error
 from weft.ops.structural.extended_dtypes import KeyDType, key_bits, physical_type
 from weft.random import threefry
 from weft.random.generator import generator_named
@@ -42,7 +42,7 @@ def type_from_data(fields: Fields) -> ArrayType:
         try:
             dtype: Any = generator_named(name, "export.deserialize").dtype
         except WeftValueError as error:
-            raise refused(
+            raise invalid_bytes_error(
                 f"{fields.what} holds random keys of the generator {name!r}, which is not here",
                 repr(name),
                 error.wanted,
@@ -53,7 +53,7 @@ def type_from_data(fields: Fields) -> ArrayType:
         name = fields.text("dtype")
         dtype = _DTYPES.get(name)
         if dtype is None:
-            raise refused(
+            raise invalid_bytes_error(
                 f"{fields.what} has a dtype that is not known here",
                 repr(name), ", ".join(_DTYPES), Fix("upgrade", "upgrade weft here"),
             )  # fmt: skip
@@ -80,7 +80,7 @@ def array_from_data(fields: Fields, sections: Sequence[bytes]) -> Array:
     stored = physical_type(type)
     wanted = prod(stored.shape) * stored.dtype.itemsize
     if len(content) != wanted:
-        raise refused(
+        raise invalid_bytes_error(
             f"{fields.what} does not fill its section", f"{len(content)} bytes", f"{wanted} bytes"
         )
     return as_stored(np.frombuffer(content, stored.dtype).reshape(stored.shape), type)
@@ -173,5 +173,5 @@ def split_from_data(value: Any, what: str, type: ArrayType, num_devices: int) ->
         if out.sharding is not None:
             out.sharding.check_shape("export", what, type.shape)
     except WeftError as error:
-        raise refused(f"{what} is ill-formed", repr(out), str(error)[:300]) from None
+        raise invalid_bytes_error(f"{what} is ill-formed", repr(out), str(error)[:300]) from None
     return out

@@ -324,7 +324,7 @@ class SymbolicExported(Exported):
         ins, outs = tuple(types[: len(self.in_avals)]), tuple(types[len(self.in_avals) :])
         artifacts = {
             platform: portable_artifact.portable_artifact(
-                portable_artifact.parsed(template.filled(values))
+                portable_artifact.parse_text(template.filled(values))
             )[0]
             for platform, template in self._templates.items()
         }

@@ -71,7 +71,7 @@ def foreign_attributes(
     entries: list[tuple[str, str | Numbers | ForeignAttributes]] = []
     for name, value in values.items():
         if not isinstance(name, str):
-            raise _unsupported(target, f"{path}[{name!r}]", name, "names that are texts")
+            raise _unsupported_error(target, f"{path}[{name!r}]", name, "names that are texts")
         own = f"{path}.{name}" if path else name
         if isinstance(value, Mapping):
             entries.append((name, foreign_attributes(target, value, own)))
@@ -84,7 +84,7 @@ def foreign_attributes(
 
 def _numbers(target: str, path: str, value: Any) -> Numbers:
     if isinstance(value, Typed):
-        raise _unsupported(
+        raise _unsupported_error(
             target,
             path,
             value,
@@ -97,7 +97,7 @@ def _numbers(target: str, path: str, value: Any) -> Numbers:
         )
     scalar = isinstance(value, (bool, int, float, np.generic))
     if not scalar and not isinstance(value, (np.ndarray, list, tuple)):
-        raise _unsupported(target, path, value, _WANTED)
+        raise _unsupported_error(target, path, value, _WANTED)
     try:
         # Python's numbers are those of C's int64_t and double on every machine.
         dtype = np.int64 if isinstance(value, int) and not isinstance(value, bool) else None
@@ -113,9 +113,9 @@ def _numbers(target: str, path: str, value: Any) -> Numbers:
             fix=Fix("uint64" if fits else "other", text, {"attribute": path}),
         ) from None
     except ValueError:  # a list of lists of different lengths
-        raise _unsupported(target, path, value, _WANTED) from None
+        raise _unsupported_error(target, path, value, _WANTED) from None
     if array.dtype.kind in "OUS":
-        raise _unsupported(target, path, value, _WANTED)
+        raise _unsupported_error(target, path, value, _WANTED)
     if array.dtype.name not in (_SCALARS if scalar else _ELEMENTS):
         raise _no_such_dtype(target, path, array.dtype)
     array = array.astype(array.dtype.newbyteorder("="))
@@ -140,7 +140,7 @@ def _no_such_dtype(target: str, path: str, dtype: np.dtype[Any]) -> DTypeError:
     )
 
 
-def _unsupported(
+def _unsupported_error(
     target: str, path: str, value: Any, wanted: str, fix: Fix | None = None
 ) -> WeftTypeError:
     return WeftTypeError(

@@ -46,7 +46,7 @@ from weft.errors import (
     WeftTypeError,
     WeftValueError,
 )
-from weft.errors.argument_errors import described, not_a_function
+from weft.errors.argument_errors import describe_value, not_a_function
 from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.constants import inline_consts
 
@@ -499,7 +499,7 @@ def check_results(out: Any, leaves: Sequence[Any], what: str) -> list[Any]:
             message = f"{what} returned a value that is no array" + (
                 f" at {tree.keystr(path)}" if path else ""
             )
-            got, wanted = described(leaf), "arrays, numbers, or a tree of those"
+            got, wanted = describe_value(leaf), "arrays, numbers, or a tree of those"
             raise WeftTypeError(message, operation=what, got=got, wanted=wanted) from None
         checked.append(user_value(leaf))
     return checked

@@ -237,7 +237,7 @@ def copied(why: str, fix: str) -> Kind:
     def take(value: Any, call: Arguments) -> bool:
         check_flag(value, call.name)
         if not value:
-            raise not_taken(call.operation, call.name, value, why, fix, True)
+            raise unsupported_argument(call.operation, call.name, value, why, fix, True)
         return True
 
     return Kind(take, "True", (False, "no"), plain=frozenset((True,)))
@@ -247,7 +247,7 @@ def refused(why: str, fix: str) -> Kind:
     """The kind of an argument that NumPy or SciPy takes and weft refuses, but for None."""
 
     def take(value: Any, call: Arguments) -> None:
-        raise not_taken(call.operation, call.name, value, why, fix)
+        raise unsupported_argument(call.operation, call.name, value, why, fix)
 
     return Kind(take, "None; NumPy takes more", (1,))
 

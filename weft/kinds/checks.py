@@ -33,7 +33,6 @@ from weft.errors.argument_errors import (
     integers_of,
     invalid_value,
     negative_value,
-    not_taken,
     refusal,
 )
 from weft.ops.elementwise.convert import convert_element_type
@@ -116,7 +115,7 @@ def refuse_out(operation: str, out: Any) -> None:
     if out is not None:
         why = "arrays do not change in place; use the result"
         fix = f"leave it out and use the result: out = {operation}(...)"
-        raise not_taken(operation, "out", out, why, fix)
+        raise unsupported_argument(operation, "out", out, why, fix)
 
 
 def axis_of(axis: Any, ndim: int, operation: str = "") -> int:

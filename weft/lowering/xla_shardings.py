@@ -19,7 +19,7 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.errors import Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.errors.argument_errors import described
+from weft.errors.argument_errors import describe_value
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import op_sharding as native
 from weft.sharding import Mesh, Sharding, SingleDeviceSharding, TiledSharding, named_sharding
@@ -100,7 +100,7 @@ class XlaSharding:
         if not isinstance(source, str | bytes):
             message = "XlaSharding.parse takes a text or bytes"
             wanted = "a text such as '{replicated}', or the bytes of an OpSharding"
-            raise WeftTypeError(message, got=described(source), wanted=wanted)
+            raise WeftTypeError(message, got=describe_value(source), wanted=wanted)
         try:
             return XlaSharding(*native.parts(native.parse(source)))
         except ValueError as error:
@@ -182,7 +182,7 @@ def _sharding_of(where: Any, ndim: int | None) -> tuple[Sharding, int, int]:
         return where.sharding, of.ndim, physical_type(of).ndim - of.ndim
     if not isinstance(where, Sharding):
         message = "to_xla takes an array or a sharding"
-        got = described(where)
+        got = describe_value(where)
         wanted = "an array that is not traced, or a sharding and ndim"
         fix = Fix("sharding", "pass the sharding that it is to have, and x.ndim")
         raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
@@ -252,7 +252,7 @@ def _devices_of(on: Any) -> tuple[Any, ...]:
         return on.device_list
     if not isinstance(on, Sequence) or isinstance(on, str | bytes) or not on:
         message = "from_xla takes the devices of the partitions"
-        got = described(on)
+        got = describe_value(on)
         fix = Fix("devices", "use weft.devices()", {"devices": "weft.devices()"})
         raise WeftTypeError(message, got=got, wanted="a mesh, or a sequence of devices", fix=fix)
     return tuple(on)

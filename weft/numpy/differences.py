@@ -96,7 +96,7 @@ def _edge_order(value: Any, call: Arguments) -> None:
     if value != 1:
         why = "the slopes at the edges are those between two samples"
         fix = "leave it out, or replace the first and last slopes by ones of higher order"
-        raise not_taken(call.operation, call.name, value, why, fix, 1)
+        raise unsupported_argument(call.operation, call.name, value, why, fix, 1)
 
 
 _vector = np.array([1.0, 2.0, 4.0])

@@ -11,7 +11,7 @@ import numpy as np
 from weft import config, dtypes
 from weft.arrays.array import Array
 from weft.errors import WeftTypeError, WeftValueError
-from weft.errors.argument_errors import not_taken, refusal
+from weft.errors.argument_errors import refusal, unsupported_argument
 from weft.numpy.creation import asarray
 from weft.typing import ArrayLike
 
@@ -138,7 +138,9 @@ def load(
                 "arrays"
             )
             fix = f"read it with NumPy: numpy.load(file, {name}={value!r:.40})"
-            raise not_taken("load", name, value, why, fix, None if name == "mmap_mode" else False)
+            raise unsupported_argument(
+                "load", name, value, why, fix, None if name == "mmap_mode" else False
+            )
     try:
         content = np.load(file, allow_pickle=False, max_header_size=max_header_size)
     except (ValueError, EOFError) as error:

@@ -10,7 +10,7 @@ from weft.arrays.array import Array
 from weft.core.operators import install
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import not_taken, refusal
+from weft.errors.argument_errors import refusal, unsupported_argument
 from weft.kinds.checks import check_arrays
 from weft.numpy import at as at_chapter
 from weft.numpy import (
@@ -47,7 +47,7 @@ def view(x: Any, dtype: Any = None, type: None = None) -> Any:
     shorter. Raises ShapeError if that is not possible.
     """
     if type is not None:
-        raise not_taken("view", "type", type, "arrays have one class", "leave it out")
+        raise unsupported_argument("view", "type", type, "arrays have one class", "leave it out")
     aval = type_of(x)
     wanted = dtypes.default_float() if dtype is None else dtypes.requested(dtype)
     if aval.dtype == wanted:
@@ -126,7 +126,7 @@ def to_device(x: Any, device: Any, stream: Any = None) -> Any:
     """The array on a device. Raises NotImplementedError for a stream: copies order themselves."""
     if stream is not None:
         why = "the runtime orders copies and programs by itself"
-        raise not_taken("to_device", "stream", stream, why, "leave it out")
+        raise unsupported_argument("to_device", "stream", stream, why, "leave it out")
     return creation.asarray(x, device=device)
 
 

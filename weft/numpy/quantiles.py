@@ -92,7 +92,7 @@ def _not_overwritten(value: Any, call: Arguments) -> None:
     check_flag(value, call.name)
     if value:
         why = "arrays do not change in place"
-        raise not_taken(call.operation, call.name, value, why, "leave it out", False)
+        raise unsupported_argument(call.operation, call.name, value, why, "leave it out", False)
 
 
 def _weights(value: Any, call: Arguments) -> Any:

@@ -195,7 +195,7 @@ def as_closure(
     return closed, rest
 
 
-def written_inside(what: str, ref: Ref) -> WeftNotImplementedError:
+def inner_write_error(what: str, ref: Ref) -> WeftNotImplementedError:
     """The error for a function that writes a reference which it may only read."""
     message = f"{what}: the function writes a reference from outside while it is traced"
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
@@ -253,7 +253,7 @@ def boxed_call(
     return BoxedCall(with_boxes, list(leaves), in_tree, places)
 
 
-def not_carried(what: str, name: str, which: str, ref: Ref) -> WeftTypeError:
+def carried_reference_error(what: str, name: str, which: str, ref: Ref) -> WeftTypeError:
     """The error for a reference as a carried value."""
     message = f"{what} of {name}: a reference is no carried value: {which}"
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"

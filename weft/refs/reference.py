@@ -212,7 +212,7 @@ class Ref:
         return self.type.shape[0]
 
     def __iter__(self) -> Any:
-        raise unread(self)
+        raise not_array_error(self)
 
     __array__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = __iter__
 
@@ -247,7 +247,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     Array(1, dtype=int32, weak_type=True)
     """
     if isinstance(init_val, Ref):
-        raise unread(init_val)
+        raise not_array_error(init_val)
     value = user_value(init_val)
     type_of(value)
     if not isinstance(value, Tracer):
@@ -310,7 +310,7 @@ def _place(ref: Ref) -> Ref:
             check_alive(ref._value)
         return ref
     if root is None or (ref._root is not None and not ref._root.alive):
-        raise _leaked(ref)
+        raise _leaked_error(ref)
     known = root.references.get(id(ref))
     if known is None:
         var = Var(ref.type)  # type: ignore[arg-type]
@@ -320,7 +320,7 @@ def _place(ref: Ref) -> Ref:
     return out
 
 
-def _leaked(ref: Ref) -> LeakedTracerError:
+def _leaked_error(ref: Ref) -> LeakedTracerError:
     of = ref._root if ref._root is not None else ref._owner
     name = of.name if of is not None else "a transformation"
     message = f"a reference made in {name} is used after it"
@@ -352,7 +352,7 @@ def fitted(ref: Ref, value: Any, operation: str) -> Any:
     """A value in the dtype of a reference, which may be written into it. Raises WeftValueError for
     another dtype, and for a value of a transformation inside that of the reference."""
     if isinstance(value, Ref):
-        raise unread(value)
+        raise not_array_error(value)
     value = user_value(value)
     of, wanted = type_of(value), ref.type.inner
     if isinstance(value, np.ndarray):
@@ -516,7 +516,7 @@ rules.rebind.register(swap_p, swap_rebind)
 rules.rebind.register(addupdate_p, addupdate_rebind)
 
 
-def unread(ref: Any) -> WeftTypeError:
+def not_array_error(ref: Any) -> WeftTypeError:
     """The error for a reference in place of an array."""
     message = "a reference is no array"
     got = f"a reference of type {ref.type}, made at {sources.describe(ref.created)}"
@@ -527,7 +527,7 @@ def unread(ref: Any) -> WeftTypeError:
 
 
 def _no_type(ref: Ref) -> ArrayType:
-    raise unread(ref)
+    raise not_array_error(ref)
 
 
 register_type_of(Ref, _no_type)
@@ -536,7 +536,7 @@ _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rsh
 
 
 def _refused(self: Ref, *_: object) -> Any:
-    raise unread(self)
+    raise not_array_error(self)
 
 
 for _name in _ARITHMETIC.split():

@@ -16,7 +16,7 @@ from weft.base.facades import public_names
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, WeftValueError, api_boundary
-from weft.errors.argument_errors import not_taken, wrong_shape, wrong_value
+from weft.errors.argument_errors import unsupported_argument, wrong_shape, wrong_value
 from weft.kinds.arguments import Operand, Operands, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import (
@@ -135,7 +135,7 @@ class RegularGridInterpolator:
         check_flag(bounds_error, "bounds_error")
         if bounds_error:
             why = "the result outside of the grid is fill_value"
-            raise not_taken(name, "bounds_error", True, why, "leave it out", False)
+            raise unsupported_argument(name, "bounds_error", True, why, "leave it out", False)
         if not isinstance(points, (tuple, list)) or not points:
             raise wrong_value(f"points={points!r:.80}", "a tuple of arrays as points")
         for number, row in enumerate(points):

@@ -25,7 +25,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.errors.argument_errors import described, not_an_array
+from weft.errors.argument_errors import describe_value, not_an_array
 from weft.interpreters.staging import StagingTrace, check_function, check_results
 from weft.ops.collectives.all_reduce import psum, vary
 from weft.ops.collectives.invariant import assume_invariant
@@ -187,7 +187,7 @@ class _ShardMapped:
         if mesh is not None and not isinstance(mesh, AnyMesh):
             wanted = "a weft.sharding.Mesh or AbstractMesh"
             fix = Fix("mesh", "make one: weft.make_mesh((8,), ('i',))")
-            raise self._error(WeftTypeError, "mesh is no mesh", described(mesh), wanted, fix)
+            raise self._error(WeftTypeError, "mesh is no mesh", describe_value(mesh), wanted, fix)
         self.mesh = mesh
         self.in_specs = in_specs
         self.out_specs = out_specs
@@ -209,7 +209,7 @@ class _ShardMapped:
         kind = WeftValueError if isinstance(given, (int, float)) else WeftTypeError
         wanted = "a number of bytes, an int of 1 or more, or None"
         fix = Fix("bucket_bytes", "pass bucket_bytes=2**25, or None to join no sums")
-        raise self._error(kind, "bucket_bytes is no size", described(given), wanted, fix)
+        raise self._error(kind, "bucket_bytes is no size", describe_value(given), wanted, fix)
 
     def _names(self, names: Any) -> tuple[str, ...]:
         several = isinstance(names, Iterable) and not isinstance(names, str)
@@ -401,7 +401,7 @@ class _ShardMapped:
                 wrapped = PartitionSpec(leaf) if isinstance(leaf, str) else PartitionSpec()
                 text, wanted = f"{which} is no PartitionSpec", "a PartitionSpec, or a tree of them"
                 fix = Fix("spec", f"wrap the axis names: {wrapped!r}", {"spec": wrapped})
-                raise self._error(WeftTypeError, text, described(leaf), wanted, fix)
+                raise self._error(WeftTypeError, text, describe_value(leaf), wanted, fix)
             open_at = [] if leaf is None else [d for d in range(len(leaf)) if leaf.is_open(d)]
             if open_at:
                 whole = PartitionSpec(*(None if d in open_at else e for d, e in enumerate(leaf)))

@@ -46,7 +46,7 @@ from weft.lowering.result_layouts import keep_in_program
 from weft.ops.collectives.all_reduce import pbroadcast_p, vary
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.ops.structural.shape import reshape
-from weft.refs.discharge import pure_call, written_inside
+from weft.refs.discharge import inner_write_error, pure_call
 from weft.runtime import stablehlo, stablehlo_collectives
 from weft.sharding import PartitionSpec
 from weft.spmd.block_types import Manual, block_type, inserted, leaving_spec, whole_type
@@ -100,7 +100,7 @@ def shard_map_stage(args: Sequence[Any], params: Params) -> tuple[Sequence[Any],
         )
     call = pure_call(jaxpr, consts)
     if call.written:
-        raise written_inside(f"shard_map of {name}", call.written[0])
+        raise inner_write_error(f"shard_map of {name}", call.written[0])
     jaxpr, consts = call.jaxpr, call.consts
     check_not_hidden(consts, params["outside"])
     # Where a cast was put before a broadcast, the first broadcast is left over.

@@ -16,7 +16,7 @@ from weft.core.rules import LinearOperand, Zero
 from weft.core.types import ArrayType, type_of
 from weft.define.for_jax.rule_mappings import primitive_jvps, primitive_transposes
 from weft.errors import MissingRuleError
-from weft.errors.argument_errors import not_taken
+from weft.errors.argument_errors import unsupported_argument
 from weft.interpreters.jvp import jvp_flat
 from weft.interpreters.linearize import linear_program, linearize_flat
 from weft.ops.structural.tangents import add_tangents, add_tangents_p, instantiate, zeros
@@ -219,7 +219,7 @@ def jvp(
     """
     if has_aux:
         why, fix = "the function returns a flat list", "take the derivative with weft.jvp"
-        raise not_taken("jvp", "has_aux", has_aux, why, fix, wanted=False)
+        raise unsupported_argument("jvp", "has_aux", has_aux, why, fix, wanted=False)
     outs, found = jvp_flat(_called(fun), primals, tangents)
     return outs, list(map(instantiate_zeros, found)) if instantiate else found
 

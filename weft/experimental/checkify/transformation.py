@@ -11,7 +11,7 @@ from weft.base import source as sources
 from weft.base.util import like
 from weft.core.types import type_of, user_value
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.errors.argument_errors import described
+from weft.errors.argument_errors import describe_value
 from weft.experimental.checkify import holding as holding  # its rules are registered at import
 from weft.experimental.checkify import operations as operations
 from weft.experimental.checkify.check_trace import bind_check, checked_run
@@ -85,7 +85,7 @@ def _categories(errors: Any) -> frozenset[ErrorCategory]:
             message = "checkify takes a set of categories of checks"
             wanted = "such as checkify.user_checks | checkify.nan_checks"
             fix = Fix("errors", "pass errors=checkify.all_checks")
-            raise WeftTypeError(message, got=described(each), wanted=wanted, fix=fix)
+            raise WeftTypeError(message, got=describe_value(each), wanted=wanted, fix=fix)
     return frozenset(found)
 
 
@@ -114,7 +114,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     pred = user_value(pred)
     of = None if isinstance(pred, str) else type_of(pred)
     if of is None or of.shape or of.dtype != dtypes.bool_:
-        message = f"{operation} takes a scalar pred as argument, got {described(pred)}"
+        message = f"{operation} takes a scalar pred as argument, got {describe_value(pred)}"
         fix = Fix("reduce", "reduce it with .all(), and compare numbers (x != 0)")
         raise WeftTypeError(message, operation=operation, wanted="bool[]", fix=fix)
     leaves, structure = tree.flatten((fmt_args, fmt_kwargs))
@@ -132,7 +132,7 @@ def _message_value(leaf: Any) -> Any:
     except WeftTypeError:
         message = "Formatting arguments to checkify.check need to be PyTrees of arrays"
         fix = Fix("format", "put values that are no arrays into the message: f'...'")
-        raise WeftTypeError(message, got=described(leaf), fix=fix) from None
+        raise WeftTypeError(message, got=describe_value(leaf), fix=fix) from None
     return stop_gradient(value) if of.dtype in dtypes.INEXACT else value
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from weft import dtypes, tree
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueError, api_boundary
-from weft.errors.argument_errors import described
+from weft.errors.argument_errors import describe_value
 from weft.experimental.jet import taylor_loops as taylor_loops  # rules are registered at import
 from weft.experimental.jet import taylor_rules as taylor_rules
 from weft.experimental.jet.taylor_trace import instantiated, jet_flat, scaled
@@ -115,7 +115,7 @@ def _argument(i: int, x: Any) -> Any:
     if not tree.treedef_is_leaf(tree.structure(x)):
         message = f"primal value at position {i} is not an array"
         fix = Fix("arrays", "pass the arrays of a tree as arguments of their own")
-        raise WeftValueError(message, got=described(x), fix=fix)
+        raise WeftValueError(message, got=describe_value(x), fix=fix)
     value = user_value(x)
     if type_of(value).dtype not in dtypes.INEXACT:
         message = f"jet: the primal value at position {i} is not differentiable"
@@ -129,7 +129,7 @@ def _term(i: int, k: int, term: Any, x: Any) -> Any:
     if not tree.treedef_is_leaf(tree.structure(term)):
         message = f"term {k} for argument {i} is not an array"
         fix = Fix("arrays", "pass the arrays of a tree as arguments of their own")
-        raise WeftTypeError(message, got=described(term), fix=fix)
+        raise WeftTypeError(message, got=describe_value(term), fix=fix)
     wanted, value = type_of(x), user_value(term)
     got = type_of(value)
     if got.dtype != wanted.dtype:

@@ -16,7 +16,7 @@ from weft.core.shape_struct import described_type
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType
 from weft.errors import Fix, ShapeError, WeftNotImplementedError, WeftTypeError, WeftValueError
-from weft.errors.argument_errors import described, refusal
+from weft.errors.argument_errors import describe_value, refusal
 from weft.experimental.pallas.captures import check_arguments, check_captures
 from weft.experimental.pallas.grid import running_at
 from weft.experimental.pallas.kernels import (
@@ -195,7 +195,7 @@ def _dimension(name: str, entry: Any) -> Any:
     message = f"{_OPERATION}: an entry of the block_shape of {name} is no length"
     wanted = "an int, None, pl.Blocked, pl.Element or pl.Squeezed"
     fix = Fix("length", "pass the length of a block")
-    raise refusal(WeftTypeError, message, _OPERATION, described(entry), wanted, fix)
+    raise refusal(WeftTypeError, message, _OPERATION, describe_value(entry), wanted, fix)
 
 
 def _trace_index_map(name: str, function: Callable[..., Any], rank: int, grid: Grid) -> ClosedJaxpr:

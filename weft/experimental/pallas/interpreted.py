@@ -29,7 +29,7 @@ from weft.errors import (
     WeftValueError,
     api_boundary,
 )
-from weft.errors.argument_errors import described, not_a_function, refusal
+from weft.errors.argument_errors import describe_value, not_a_function, refusal
 from weft.experimental.pallas.blocks import INDEX, Grid, Operand, buffer, operand
 from weft.experimental.pallas.captures import check_arguments, check_captures
 from weft.experimental.pallas.grid import running_at
@@ -123,7 +123,7 @@ def pallas_call(
     return _Call(kernel, name, made, spec, dict(input_output_aliases or {}), how).as_function()
 
 
-def _not_interpreted(name: str) -> WeftNotImplementedError:
+def _not_interpreted_error(name: str) -> WeftNotImplementedError:
     message = f"pallas.pallas_call of {name} is not available as a compiled kernel: {WHY}"
     fix = Fix("interpret", "pass interpret=True to pallas_call", {"interpret": True})
     wanted = "a kernel that is interpreted"
@@ -191,7 +191,7 @@ class _Call:
 
         def interpreted(*args: Any) -> Any:
             if not self.interpret:
-                raise _not_interpreted(self.name)
+                raise _not_interpreted_error(self.name)
             return compiled(*args)
 
         interpreted.__name__ = self.name
@@ -306,7 +306,7 @@ def _result_type(out: Any) -> ArrayType:
     if not hasattr(out, "shape"):
         message = f"{_OPERATION}: out_shape says the shapes and dtypes of the results"
         wanted = "a ShapeDtypeStruct, or a tree of those"
-        raise refusal(WeftTypeError, message, _OPERATION, described(out), wanted)
+        raise refusal(WeftTypeError, message, _OPERATION, describe_value(out), wanted)
     return described_type(out).update(weak_type=False)
 
 
@@ -324,7 +324,7 @@ def _lengths(grid: Any) -> list[Any]:
             message = f"{_OPERATION}: an entry of the grid is no length"
             fix = Fix("grid", "pass an int, or a tuple of ints")
             wanted = "an integer, or a tuple of integers"
-            raise refusal(WeftTypeError, message, _OPERATION, described(length), wanted, fix)
+            raise refusal(WeftTypeError, message, _OPERATION, describe_value(length), wanted, fix)
     return out
 
 

@@ -149,7 +149,7 @@ def assemble(buffers: Sequence[Buffer], array_type: ArrayTypeLike, placement: Pl
 def relabel(buffer: Buffer, array_type: ArrayTypeLike, placement: Placement) -> Buffer:
     """The memory of a buffer as another array; see `Backend.relabel`."""
     if is_deleted(buffer):
-        raise deleted("device_put")
+        raise deleted_buffer_error("device_put")
     return _mark_shared(buffer._rewrap_with_aval_and_sharding(array_type, placement))
 
 
@@ -181,21 +181,21 @@ def _copy_out(buffer: Buffer) -> Any:
 def copy_to_host_async(buffer: Buffer) -> None:
     """Starts a transfer to the host."""
     if buffer.is_deleted():
-        raise deleted("copy_to_host_async")
+        raise deleted_buffer_error("copy_to_host_async")
     buffer._copy_single_device_array_to_host_async()
 
 
 def shards(buffer: Buffer) -> list[Buffer]:
     """The single-device buffers of this process in an array."""
     if is_deleted(buffer):
-        raise deleted("shards")
+        raise deleted_buffer_error("shards")
     return _parts(_mark_shared(buffer)) if is_tiled(buffer._sharding) else [buffer]
 
 
 def replica(buffer: Buffer) -> Buffer:
     """One of the equal single-device buffers of an array; see `Backend.replica`."""
     if is_deleted(buffer):
-        raise deleted("shards")
+        raise deleted_buffer_error("shards")
     return _replica(_mark_shared(buffer)) if is_tiled(buffer._sharding) else buffer
 
 
@@ -212,7 +212,7 @@ def _parts(buffer: Buffer) -> Any:
 def copy_to_device(buffer: Buffer, array_type: ArrayTypeLike, device: Device) -> Buffer:
     """A copy on another device, through the host where the platforms differ."""
     if buffer.is_deleted():
-        raise deleted("device_put")
+        raise deleted_buffer_error("device_put")
     if device_of(buffer).client is not device.client:
         return put(to_numpy(buffer), array_type, device, True)
     return _batched_device_put(
@@ -256,7 +256,7 @@ def is_deleted(buffer: Buffer) -> bool:
 def is_ready(buffer: Buffer) -> bool:
     """Whether the values are there. (jaxlib ends the process for a deleted buffer.)"""
     if is_deleted(buffer):
-        raise deleted("is_ready")
+        raise deleted_buffer_error("is_ready")
     return bool(buffer.is_ready())
 
 
@@ -273,18 +273,18 @@ def nbytes(buffer: Buffer) -> int:
 def unsafe_pointer(buffer: Buffer) -> int:
     """The address of a single-device buffer."""
     if buffer.is_deleted():
-        raise deleted("unsafe_buffer_pointer")
+        raise deleted_buffer_error("unsafe_buffer_pointer")
     return int(buffer.unsafe_buffer_pointer())
 
 
 def layout(buffer: Buffer) -> DeviceLayout:
     """The order of the elements in memory."""
     if buffer.is_deleted():
-        raise deleted("layout")
+        raise deleted_buffer_error("layout")
     return device_layout(buffer._pjrt_layout)
 
 
-def deleted(operation: str | None = None) -> DeletedArrayError:
+def deleted_buffer_error(operation: str | None = None) -> DeletedArrayError:
     """The error for a buffer whose memory is gone."""
     message = "the array has been deleted, or its buffer was donated to a call"
     return DeletedArrayError(message, operation=operation)
@@ -298,7 +298,7 @@ def fault(error: Exception, buffers: Sequence[Buffer]) -> WeftError:
     """The error for the user when the runtime fails on these buffers. An error that a Python
     callback raised is part of the message, with the line where it did."""
     if any(is_deleted(buffer) for buffer in buffers):
-        return deleted()
+        return deleted_buffer_error()
     for explain in explanations:
         if (explanation := explain(str(error))) is not None:
             return explanation
@@ -316,7 +316,7 @@ def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
     ends the process if a buffer with a live capsule is deleted; a deleted clone's memory stays
     until the capsule goes."""
     if buffer.is_deleted():
-        raise deleted("dlpack")
+        raise deleted_buffer_error("dlpack")
     try:
         return extension.buffer_to_dlpack_managed_tensor(buffer.clone(), stream)
     except RuntimeFault as error:

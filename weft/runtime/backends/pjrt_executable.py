@@ -36,7 +36,7 @@ from weft.runtime.backends.device_placement import assignment_of, device_list, s
 from weft.runtime.backends.pjrt_buffers import (
     RuntimeFault,
     block_until_ready,
-    deleted,
+    deleted_buffer_error,
     fault,
     is_deleted,
 )
@@ -138,7 +138,7 @@ class JaxlibExecutable(Executable):
 
     def _execute_checked(self, buffers: Sequence[Any]) -> Any:
         if any(map(is_deleted, buffers)):
-            raise deleted()
+            raise deleted_buffer_error()
         return self.loaded.execute_sharded(buffers)
 
     def _execute_alone(self, buffers: Sequence[Any]) -> Any:
@@ -153,7 +153,7 @@ class JaxlibExecutable(Executable):
     def _execute_in_turn(self, buffers: Sequence[Any]) -> Any:
         with _launch:
             if any(map(is_deleted, buffers)):
-                raise deleted()
+                raise deleted_buffer_error()
             if len(_running) >= _MOST_RUNNING:
                 with contextlib.suppress(RuntimeFault):  # its own results raise what happened
                     _running.popleft().block_until_ready()
@@ -184,7 +184,7 @@ class JaxlibExecutable(Executable):
         # With all arguments there, XLA starts an executable with callbacks in the calling thread.
         # To wait for one, it would take a thread that a callback may need to compute.
         if any(map(is_deleted, buffers)):
-            raise deleted()
+            raise deleted_buffer_error()
         block_until_ready(buffers)
         if self.threads is None:  # XLA has settled it when its client started.
             self.threads = thread_count(len(self.loaded.client.local_devices()))

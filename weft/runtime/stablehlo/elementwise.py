@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 from weft.runtime.stablehlo import attributes as attrs
-from weft.runtime.stablehlo.mlir import dtype_of, element_type, ir, op1, ranked, refused
+from weft.runtime.stablehlo.mlir import dtype_of, element_type, ir, op1, operation_error, ranked
 from weft.runtime.stablehlo.structural import constant
 
 Unary = Callable[[ir.Value], ir.Value]
@@ -32,7 +32,7 @@ def _unary(name: str, result_type: Callable[[ir.Type], ir.Type] | None = None) -
             kind = x.type if result_type is None else result_type(x.type)
             return _create(name, (kind,), (x,)).result
         except (AttributeError, TypeError) as error:
-            raise refused(name, (x,), error) from None
+            raise operation_error(name, (x,), error) from None
 
     return _set_name(emit, name)
 
@@ -44,7 +44,7 @@ def _binary(name: str) -> Binary:
         try:
             return _create(name, (x.type,), (x, y)).result
         except (AttributeError, TypeError) as error:
-            raise refused(name, (x, y), error) from None
+            raise operation_error(name, (x, y), error) from None
 
     return _set_name(emit, name)
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrayTypeLike", "Attributes", "Function", "Module", "Region", "array_type_to_ir", "attribute",
     "bytecode", "bytecode_without_locations", "context", "dtype_of", "element_type", "fill", "ir",
-    "location", "op", "op1", "parse", "private_copy", "ranked", "refused", "tensor_type",
+    "location", "op", "op1", "parse", "private_copy", "ranked", "operation_error", "tensor_type",
     "token_type", "unknown_location", "verify",
 ]  # fmt: skip
 
@@ -296,7 +296,7 @@ def op1(
     try:
         return _create(name, (result_type,), operands, attributes).result
     except TypeError as error:
-        raise refused(name, operands, error) from None
+        raise operation_error(name, operands, error) from None
 
 
 def op(
@@ -316,7 +316,7 @@ def op(
     try:
         made = _create(name, result_types, operands, attributes, None, len(regions))
     except TypeError as error:
-        raise refused(name, operands, error) from None
+        raise operation_error(name, operands, error) from None
     for position, (argument_types, body) in enumerate(regions):
         fill(made.regions[position], argument_types, body, "stablehlo.return")
     return list(made.results)
@@ -337,12 +337,12 @@ def fill(
         try:
             _create(terminator, (), results)
         except TypeError as error:
-            raise refused(
+            raise operation_error(
                 terminator, results, error, f" in the body of {region.owner.name}"
             ) from None
 
 
-def refused(name: str, operands: Any, error: Exception, where: str = "") -> Exception:
+def operation_error(name: str, operands: Any, error: Exception, where: str = "") -> Exception:
     """The error for an operation that was not created: `error`, unless operands are to blame."""
     if isinstance(operands, ir.Value):
         wanted, got, fix = "a list of MLIR values", "one value, not in a list", "write [value]"

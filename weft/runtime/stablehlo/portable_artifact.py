@@ -78,7 +78,7 @@ def from_portable_artifact(data: bytes) -> ir.Module:
     return module
 
 
-def parsed(text: str) -> ir.Module:
+def parse_text(text: str) -> ir.Module:
     """Parses the text of a module. Raises WeftValueError for another text."""
     try:
         return ir.Module.parse(text, mlir.context())

@@ -68,7 +68,7 @@ def _root_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 def _one_block(value: Any, call: Arguments) -> None:
     if value != 1:
         why = "columns are one block"
-        raise not_taken(call.operation, call.name, value, why, "leave it out", 1)
+        raise unsupported_argument(call.operation, call.name, value, why, "leave it out", 1)
 
 
 OneBlock = Annotated[int, Kind(_one_block, "1", (2,), plain=NEVER)]

@@ -17,7 +17,7 @@ import weft.numpy as jnp
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.primitive import Primitive
-from weft.errors.argument_errors import integer_of, invalid_value, not_taken
+from weft.errors.argument_errors import integer_of, invalid_value, unsupported_argument
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import python_function
 from weft.kinds.kind import Arguments, Kind
@@ -348,7 +348,9 @@ def _inexact(value: Any, call: Arguments) -> bool:
     check_flag(value, call.name)
     if value:
         why = "arrays hold no integers of any size"
-        raise not_taken(call.operation, call.name, value, why, "use math.factorial(n)", False)
+        raise unsupported_argument(
+            call.operation, call.name, value, why, "use math.factorial(n)", False
+        )
     return False
 
 
