@@ -26,7 +26,7 @@ from weft.kinds.checks import (
     count_of,
     inexact,
     operand,
-    promoted,
+    promote_values,
     refuse_out,
     shape_of,
 )
@@ -121,7 +121,7 @@ def _each(value: Any, call: Arguments) -> tuple[Any, ...]:
 
 def common(operation: str, values: list[Any]) -> Sequence[Any]:
     """Promotes operands to a common dtype."""
-    return promoted(operation, *values)
+    return promote_values(operation, *values)
 
 
 def common_inexact(operation: str, values: list[Any]) -> Sequence[Any]:
@@ -231,7 +231,7 @@ def count_from(least: int, use: Any = NOT_GIVEN) -> Kind:
     return Kind(take, f"an integer of {least} or more", wrong, max(least, 3), plain=NEVER)
 
 
-def copied(why: str, fix: str) -> Kind:
+def copy_kind(why: str, fix: str) -> Kind:
     """The kind of `copy`, which is True: arrays do not share memory."""
 
     def take(value: Any, call: Arguments) -> bool:
@@ -243,7 +243,7 @@ def copied(why: str, fix: str) -> Kind:
     return Kind(take, "True", (False, "no"), plain=frozenset((True,)))
 
 
-def refused(why: str, fix: str) -> Kind:
+def refused_kind(why: str, fix: str) -> Kind:
     """The kind of an argument that NumPy or SciPy takes and weft refuses, but for None."""
 
     def take(value: Any, call: Arguments) -> None:

@@ -305,7 +305,7 @@ def strong(x: Any) -> Any:
     return convert_element_type(x, of.dtype) if of.weak_type else x
 
 
-def promoted(operation: str, *values: Any) -> list[Any]:
+def promote_values(operation: str, *values: Any) -> list[Any]:
     """The values promoted to a common dtype; weakly typed if all of them are."""
     types = [type_of(x) for x in values]
     first = types[0]
@@ -434,10 +434,10 @@ def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "") -> Any:
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
 
 
-def combined(operation: str, function: Any, *values: Any) -> Any:
+def apply_elementwise(operation: str, function: Any, *values: Any) -> Any:
     """An elementwise operation of `weft.ops` on values of one dtype and shape. Elementwise
     primitives broadcast values without dimensions."""
-    values = tuple(promoted(operation, *values))
+    values = tuple(promote_values(operation, *values))
     shapes = [type_of(x).shape for x in values]
     shape = broadcast_shape(*shapes, operation=operation)
     return function(

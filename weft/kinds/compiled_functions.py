@@ -67,7 +67,7 @@ def _exact(static: dict[str, Any]) -> tuple[Any, ...]:
     return (*static, *map(exact_key, static.values()))
 
 
-def _watched(run: Run, name: str, jaxpr: Jaxpr) -> Run:
+def _warn_of_rounded(run: Run, name: str, jaxpr: Jaxpr) -> Run:
     """The run of a program that promotes operands to float64, with a warning about rounded ones."""
 
     def watched(buffers: Sequence[Any], arrays: Sequence[Any]) -> Any:
@@ -186,7 +186,7 @@ class CompiledFunction:
                 return self.calls.remember(parts, arrays, lambda buffers, given: select(given))
             run = running(self.program(arrays, static), body.form)
             if rounded_inputs(body.jaxpr).inputs:
-                run = _watched(run, self.name.strip("_"), body.jaxpr)
+                run = _warn_of_rounded(run, self.name.strip("_"), body.jaxpr)
             out = self.calls.remember(parts, arrays, run)
         return out
 

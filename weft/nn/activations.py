@@ -21,12 +21,12 @@ from weft.errors import DTypeError, Fix, ShapeError
 from weft.errors.argument_errors import refusal
 from weft.kinds.arguments import Flag, OneAxis, Operand, operand_kind
 from weft.kinds.array_function import ArrayFunction, array_function
-from weft.kinds.checks import broadcast_shape, broadcasted, check_arrays, inexact, promoted
+from weft.kinds.checks import broadcast_shape, broadcasted, check_arrays, inexact, promote_values
 from weft.kinds.kind import Arguments
 from weft.kinds.numbers import number_for
 from weft.numpy.choosing import where
 from weft.numpy.elementary import logaddexp, tanh
-from weft.numpy.elementwise import constant, filled, same
+from weft.numpy.elementwise import constant, constant_like, same
 from weft.numpy.promotion import Unary, unary
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import elementary, special
@@ -112,7 +112,7 @@ def _activation_of(formula: Callable[P, Any]) -> Callable[P, Array]:
 
 @array_function
 def _relu(x: Operand) -> Any:
-    return lax.max(x, filled(0, x))
+    return lax.max(x, constant_like(0, x))
 
 
 relu: Unary = _activation(
@@ -153,7 +153,7 @@ def leaky_relu(x: Real, negative_slope: Parameter = 0.01) -> Array:
 def _negative_part(x: Any) -> Any:
     """min(x, 0), so that an exponential that is not selected for x > 0 does not overflow: its
     derivative would be NaN."""
-    return select(x > 0, filled(0, x), x)
+    return select(x > 0, constant_like(0, x), x)
 
 
 @_activation_of
@@ -217,7 +217,7 @@ def _at_least(x: Any, least: float) -> Any:
 
     The function is 0 in every dtype from `least` down.
     """
-    return select(x < least, filled(least, x), x)
+    return select(x < least, constant_like(least, x), x)
 
 
 @array_function
@@ -320,7 +320,7 @@ def squareplus(x: Real, b: Parameter = 4) -> Array:
 
 @array_function
 def _hard_tanh(x: Operand) -> Any:
-    return select(x > 1, filled(1, x), select(x < -1, filled(-1, x), x))
+    return select(x > 1, constant_like(1, x), select(x < -1, constant_like(-1, x), x))
 
 
 hard_tanh: Unary = _activation(
@@ -365,7 +365,7 @@ def sparse_plus(x: Real) -> Array:
     Array([0.  , 0.25, 3.  ], dtype=float32)
     """
     # Beyond the curve its derivative would be infinite, and 0 times that NaN: there it is 0.
-    inside = select(lax.abs(x) >= 1, filled(-1, x), x)
+    inside = select(lax.abs(x) >= 1, constant_like(-1, x), x)
     curve = 0.25 * lax.square(inside + 1)
     return select(x >= 1, x, curve)
 
@@ -391,8 +391,8 @@ def log1mexp(x: Real) -> Array:
     """
     near = x < math.log(2)
     # Each formula gets a harmless argument where the other one is selected.
-    close = lax.log(-elementary.expm1(-select(near, x, filled(1, x))))
-    far = elementary.log1p(-lax.exp(-select(near, filled(1, x), x)))
+    close = lax.log(-elementary.expm1(-select(near, x, constant_like(1, x))))
+    far = elementary.log1p(-lax.exp(-select(near, constant_like(1, x), x)))
     return select(near, close, far)
 
 

@@ -290,7 +290,7 @@ def _uniform_in_disk(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return _polar(key, shape, dtype, lambda u: 2 * u)
 
 
-def _complex_truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _draw_complex_truncated(key: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Normal numbers in a disk of radius 2: the squared modulus is exponential, at most 4."""
     inside = 1 - math.exp(-4.0)
     variance = 1 - 4 * math.exp(-4.0) / inside
@@ -312,7 +312,7 @@ _DRAWS: dict[str, Draw] = {
     "truncated_normal": _draw_truncated,
     "complex normal": random.normal,
     "complex uniform": _uniform_in_disk,
-    "complex truncated_normal": _complex_truncated,
+    "complex truncated_normal": _draw_complex_truncated,
 }
 
 

@@ -28,12 +28,19 @@ from weft.kinds.arguments import (
     take_beside,
 )
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import axes_of, axis_of, broadcast_shape, broadcasted, inexact, promoted
+from weft.kinds.checks import (
+    axes_of,
+    axis_of,
+    broadcast_shape,
+    broadcasted,
+    inexact,
+    promote_values,
+)
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.axis_names import has_names, split_axes
 from weft.numpy.creation import with_lists
-from weft.numpy.elementwise import filled, maximum
-from weft.numpy.reductions import kept
+from weft.numpy.elementwise import constant_like, maximum
+from weft.numpy.reductions import keep_dims
 from weft.numpy.reductions import mean as mean_over
 from weft.numpy.reductions import sum as sum_over
 from weft.ops.collectives.all_reduce import pmax, psum
@@ -60,7 +67,7 @@ def _inexact(operation: str, values: list[Any]) -> Sequence[Any]:
         of = type_of(x)
         dtype = inexact(of.dtype)
         wide.append(x if of.dtype == dtype else convert_element_type(x, dtype, of.weak_type))
-    return promoted(operation, *wide)
+    return promote_values(operation, *wide)
 
 
 def _take_summed(value: Any, call: Arguments) -> tuple[Any, ...]:
@@ -109,14 +116,14 @@ def _shift(x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
     as it is."""
     size = real(x) if type_of(x).dtype in dtypes.COMPLEX else x
     largest = largest_below_sum(size, axes)
-    return select(rounding.is_finite(largest), largest, filled(0, largest)), largest
+    return select(rounding.is_finite(largest), largest, constant_like(0, largest)), largest
 
 
 def _exponentials(x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
     """x less its maximum, the exponentials of that, and their sums; the sum is 1 where the mask
     excludes all."""
     if mask is not None:
-        x = select(mask, x, filled(-math.inf, x))
+        x = select(mask, x, constant_like(-math.inf, x))
     largest = largest_below_sum(x, axes)
     if mask is not None:
         largest, nothing = _or_zero(largest)
@@ -124,7 +131,7 @@ def _exponentials(x: Any, mask: Any, axes: tuple[int, ...]) -> tuple[Any, Any, A
     weights = lax.exp(shifted)
     total = reduce_sum(weights, axes)
     if mask is not None:
-        total = select(nothing, filled(1, total), total)
+        total = select(nothing, constant_like(1, total), total)
     return shifted, weights, total
 
 
@@ -134,8 +141,8 @@ def _or_zero(largest: Any) -> tuple[Any, Any]:
     Differences from minus infinity would be NaN, also in derivatives.
     """
     size = real(largest) if type_of(largest).dtype in dtypes.COMPLEX else largest
-    nothing = lax.eq(size, filled(-math.inf, size))
-    return select(nothing, filled(0, largest), largest), nothing
+    nothing = lax.eq(size, constant_like(-math.inf, size))
+    return select(nothing, constant_like(0, largest), largest), nothing
 
 
 @array_function
@@ -153,7 +160,7 @@ def softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
     mask = _broadcast_mask(where, x)
     _, weights, total = _exponentials(_widen(x), mask, axis)
     # One quotient for each sum, also in the derivative.
-    factors = restore_axes(lax.div(filled(1, total), total), x.shape, axis)
+    factors = restore_axes(lax.div(constant_like(1, total), total), x.shape, axis)
     return _narrow(weights * factors, x.dtype)
 
 
@@ -174,7 +181,7 @@ def log_softmax(x: Numbers, axis: NamedAxes = -1, where: Mask = None) -> Array:
     else:
         shifted, _, total = _exponentials(_widen(x), mask, axis)
         out = _narrow(shifted - restore_axes(lax.log(total), x.shape, axis), x.dtype)
-    return select(mask, out, filled(-math.inf, out)) if mask is not None else out
+    return select(mask, out, constant_like(-math.inf, out)) if mask is not None else out
 
 
 @overload
@@ -238,10 +245,10 @@ def logsumexp(
     x, shape = _widen(a), a.shape
     weights = None if b is None else _widen(b)
     if mask is not None:
-        x = select(mask, x, filled(-math.inf, x))
+        x = select(mask, x, constant_like(-math.inf, x))
     if weights is not None:
         # An element of weight 0 does not count, be it infinite.
-        x = select(weights == 0, filled(-math.inf, x), x)
+        x = select(weights == 0, constant_like(-math.inf, x), x)
     shift, largest = _shift(x, axis)
     complex_shift = convert_element_type(shift, x.dtype)
     terms = lax.exp(x - restore_axes(complex_shift, shape, axis))
@@ -252,12 +259,12 @@ def logsumexp(
     if weights is None or return_sign:
         logarithm = flat_log(lax.abs(total) if return_sign else total)
     else:  # Terms that cancel have a derivative, an infinite one.
-        nothing = lax.eq(largest, filled(-math.inf, largest))
-        logarithm = lax.log(select(nothing, filled(1, total), total))
-        logarithm = select(nothing, filled(-math.inf, total), logarithm)
+        nothing = lax.eq(largest, constant_like(-math.inf, largest))
+        logarithm = lax.log(select(nothing, constant_like(1, total), total))
+        logarithm = select(nothing, constant_like(-math.inf, total), logarithm)
     out = logarithm + (shift if return_sign else complex_shift)
     outs = (out, lax.sign(total)) if return_sign else (out,)
-    outs = tuple(kept(_narrow(x, dtype), shape, axis, keepdims) for x in outs)
+    outs = tuple(keep_dims(_narrow(x, dtype), shape, axis, keepdims) for x in outs)
     return outs if return_sign else outs[0]
 
 

@@ -28,12 +28,12 @@ from weft.core.types import ArrayType, type_of
 from weft.errors import ShapeError, WeftTypeError
 from weft.errors.argument_errors import integers_of
 from weft.interpreters.staging import rebuild
-from weft.kinds.arguments import NEVER, NoSharding, Operand, Precision, of_dtypes, refused
+from weft.kinds.arguments import NEVER, NoSharding, Operand, Precision, of_dtypes, refused_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind
 from weft.nn.scaled_products import take_pairs
 from weft.numpy.choosing import where
-from weft.numpy.elementwise import filled
+from weft.numpy.elementwise import constant_like
 from weft.numpy.linear_algebra import Preferred
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import div, max, min
@@ -91,7 +91,7 @@ _rows = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 _numbers_kind = Kind(_take_numbers, "which dimensions", (None, 3, "text"), _rows, plain=NEVER)
 Numbers = Annotated[RaggedDotDimensionNumbers, _numbers_kind]
 _use = "pass the groups, and the rows, that are to be computed"
-GroupOffset = Annotated[None, refused("all groups are computed", _use)]
+GroupOffset = Annotated[None, refused_kind("all groups are computed", _use)]
 
 
 @array_function
@@ -491,7 +491,7 @@ def by_sums(lhs: Any, rhs: Any, sizes: Any, out: ArrayType, precision: Any) -> A
         begin, inside = block_rows(blocks, group, blocks.starts[i], rows)
         left, right = (dynamic_slice_in_dim(x, begin, blocks.length) for x in (lhs, rhs))
         # Both: a row of another group may have infinite numbers.
-        left, right = (where(inside[:, None], x, filled(0, x)) for x in (left, right))
+        left, right = (where(inside[:, None], x, constant_like(0, x)) for x in (left, right))
         product = dot_general(left, right, numbers, precision, dtype)
         block = dynamic_slice_in_dim(sums, group, 1) + product[None]
         return dynamic_update_slice_in_dim(sums, block, group, 0)

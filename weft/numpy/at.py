@@ -27,7 +27,7 @@ from weft.kinds.checks import (
     check_fill_is_read,
     check_fits,
     convert,
-    promoted,
+    promote_values,
 )
 from weft.kinds.compiled_functions import is_eager
 from weft.kinds.numbers import canonical_type, number_for, promote_operands
@@ -39,8 +39,8 @@ from weft.numpy.indexing import (
     IndexPlan,
     encode,
     gather_by,
+    plan_index,
     plan_of,
-    planned,
     start_indices,
     take_static,
 )
@@ -173,7 +173,7 @@ def update_by_plan(
         part = reshape(value, plan.sliced_shape())
     elif fixed and plan.unit and not plan.whole:
         block = reshape(value, plan.sliced_shape())
-        return _converted(_combined(x, block, _starts(plan), operation), aval.dtype)
+        return _convert(_combine_block(x, block, _starts(plan), operation), aval.dtype)
     else:
         part = scatter_by(
             take_static(x, plan),
@@ -187,10 +187,10 @@ def update_by_plan(
             unique_indices=unique_indices,
             wrap=wrap,
         )
-    return _converted(write_static(x, plan, part), aval.dtype)
+    return _convert(write_static(x, plan, part), aval.dtype)
 
 
-def _converted(value: Any, dtype: Any) -> Any:
+def _convert(value: Any, dtype: Any) -> Any:
     """The value in a dtype; unchanged, also in its weak type, if it has it."""
     if type_of(value).dtype == dtype:
         return value
@@ -209,7 +209,7 @@ def update_window(
         begin[dim] = start
     value = broadcasted(_converted(value, dtype), shape)
     value = reshape(value, sizes)
-    return _converted(_combined(_converted(x, dtype), value, begin, operation), aval.dtype)
+    return _convert(_combine_block(_convert(x, dtype), value, begin, operation), aval.dtype)
 
 
 def _starts(plan: IndexPlan) -> list[Any]:
@@ -217,7 +217,7 @@ def _starts(plan: IndexPlan) -> list[Any]:
     return [np.int32(s) if s < 2**31 else np.int64(s) for s in plan.starts]
 
 
-def _combined(x: Any, block: Any, starts: Sequence[Any], operation: str) -> Any:
+def _combine_block(x: Any, block: Any, starts: Sequence[Any], operation: str) -> Any:
     """Combines a block of the array, from `starts` on, with another block."""
     of, sizes = type_of(x), type_of(block).shape
     moving = tuple(d for d, n in enumerate(sizes) if n != of.shape[d])
@@ -286,7 +286,7 @@ def _value(value: Any, operation: str) -> Any:
     return value
 
 
-def _prepared(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
+def _prepare_value(x: Any, value: Any, operation: str) -> tuple[Any, Any]:
     """The value and the dtype to compute in: that of `x` for `set`, else the promoted one."""
     aval = type_of(x)
     if operation == "set" and isinstance(value, (np.ndarray, np.inexact)):
@@ -307,7 +307,7 @@ def promoted_types(x: Any, value: Any) -> tuple[Any, Any]:
     return (x.dtype, x.weak_type), (value.dtype, value.weak_type)
 
 
-def _unwrapped(index: Any) -> Any:
+def _forbid_wraparound(index: Any) -> Any:
     """Makes negative numbers of an index out of bounds, as arrays, which are checked later."""
     parts = index if type(index) is tuple else (index,)
     return tuple(
@@ -332,13 +332,13 @@ def update(
     _check_flags(operation, indices_are_sorted, unique_indices, wrap_negative_indices)
     value = _value(value, operation)
     aval = type_of(x)
-    value, dtype = _prepared(x, value, operation)
+    value, dtype = _prepare_value(x, value, operation)
     if not wrap_negative_indices:
-        index = _unwrapped(index)
-    masked = _masked(x, index, value, operation, dtype)
+        index = _forbid_wraparound(index)
+    masked = _update_by_mask(x, index, value, operation, dtype)
     if masked is not None:
         return masked
-    encoded, plan = planned(index, aval.shape, mode)
+    encoded, plan = plan_index(index, aval.shape, mode)
     _check_shape(value, plan, operation)
     if is_eager():
         x, value = as_array(x), as_array(value)
@@ -377,12 +377,12 @@ def update_masked(
     """Updates where a mask of the leading dimensions is true, with one value for all."""
     aval = type_of(x)
     mask = broadcast_in_dim(mask, aval.shape, tuple(range(type_of(mask).ndim)))
-    value = broadcasted(_converted(value, dtype), aval.shape)
-    old = _converted(x, dtype)
-    return _converted(select(mask, _OPERATIONS[operation][0](old, value), old), aval.dtype)
+    value = broadcasted(_convert(value, dtype), aval.shape)
+    old = _convert(x, dtype)
+    return _convert(select(mask, _OPERATIONS[operation][0](old, value), old), aval.dtype)
 
 
-def _masked(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
+def _update_by_mask(x: Any, index: Any, value: Any, operation: str, dtype: Any) -> Any:
     """Updates by one boolean array, which may be traced; None for other indices.
 
     One value for all selected elements needs a `select` and no index.
@@ -485,7 +485,9 @@ class AtIndex:
     def _through_ones(self, values: Any, operation: str, **options: Unpack[UpdateOptions]) -> Any:
         """Divides or raises by the product of all values for an element: `multiply` into ones."""
         values = _value(values, operation)
-        x, y = promoted(operation, *promote_operands(f".at[...].{operation}", self.array, values))
+        x, y = promote_values(
+            operation, *promote_operands(f".at[...].{operation}", self.array, values)
+        )
         aval = type_of(self.array)
         dtype = type_of(x).dtype
         if operation == "divide" and dtype not in dtypes.INEXACT:
@@ -586,8 +588,8 @@ class AtIndex:
             fill_value = None
         aval = type_of(self.array)
         check_fits(fill_value, aval.dtype, ".at[...].get")
-        index = self.index if wrap_negative_indices else _unwrapped(self.index)
-        encoded, plan = planned(index, aval.shape, mode)
+        index = self.index if wrap_negative_indices else _forbid_wraparound(self.index)
+        encoded, plan = plan_index(index, aval.shape, mode)
         return take(
             self.array,
             encoded,
@@ -636,4 +638,4 @@ def convert_for(values: Any, array: Any) -> Any:
     """Converts a value to be negated; Python numbers take the array's dtype if they can."""
     values = _value(values, "subtract")
     dtype = _common_dtype(type_of(array), values)
-    return _converted(number_for(values, dtype, ".at[...].subtract"), dtype)
+    return _convert(number_for(values, dtype, ".at[...].subtract"), dtype)

@@ -47,7 +47,7 @@ from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.joining import static_array, take_listed
 from weft.numpy.reductions import boolean
-from weft.numpy.taking import take, take_axis, wrapped
+from weft.numpy.taking import take, take_axis, wrap_positions
 from weft.ops.elementwise.arithmetic import div, rem, sub
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
@@ -69,7 +69,7 @@ INT32 = np.dtype(np.int32)
 Mode = Annotated[str, choice("raise", "clip", "wrap")]
 
 
-def known(value: Any, fix: str) -> np.ndarray[Any, Any]:
+def concrete_values(value: Any, fix: str) -> np.ndarray[Any, Any]:
     """The values of an operand, which decide a shape. Raises ConcretizationError if traced."""
     concrete = value.concrete() if isinstance(value, Tracer) else value
     if concrete is None:
@@ -82,7 +82,7 @@ def known(value: Any, fix: str) -> np.ndarray[Any, Any]:
     return np.asarray(concrete)
 
 
-def chosen(condition: Any, x: Any, y: Any) -> Any:
+def select_where(condition: Any, x: Any, y: Any) -> Any:
     """Selects x where the condition holds and y elsewhere, in their common shape."""
     shape = broadcast_shape(condition.shape, x.shape, y.shape, operation="where")
     condition = boolean(condition)
@@ -93,7 +93,7 @@ def chosen(condition: Any, x: Any, y: Any) -> Any:
 
 @array_function
 def _where(condition: Operand, x: Promoted, y: Promoted) -> Any:
-    return chosen(condition, x, y)
+    return select_where(condition, x, y)
 
 
 @overload
@@ -164,7 +164,7 @@ def nonzero(
     (Array([0, 1], dtype=int32), Array([1, 0], dtype=int32))
     """
     if size is None:
-        value = known(a, "pass size=, a bound on the number of elements")
+        value = concrete_values(a, "pass size=, a bound on the number of elements")
         if not value.ndim:
             fix = Fix("atleast_1d", "use weft.numpy.atleast_1d(a)", {})
             message, wanted = "the array has no dimensions", "at least one dimension"
@@ -246,7 +246,7 @@ def argwhere(a: Operand, *, size: Length | None = None, fill_value: FillValues =
            [1, 0]], dtype=int32)
     """
     if not a.ndim:
-        count = int(bool(known(a, "pass size="))) if size is None else size
+        count = int(bool(concrete_values(a, "pass size="))) if size is None else size
         return as_array(np.zeros((count, 0), dtypes.default_int()))
     places = nonzero(a, size=size, fill_value=fill_value)
     return concatenate([p.reshape(*p.shape, 1) for p in places], 1)
@@ -310,7 +310,7 @@ def compress(
     length = a.shape[axis]
     if size is not None:
         return _compress(a, condition, 0 if fill_value is None else fill_value, axis, size)
-    value = known(condition, "pass size=, a bound on the number of elements")
+    value = concrete_values(condition, "pass size=, a bound on the number of elements")
     if np.any(value[length:]):
         last = int(np.flatnonzero(value)[-1])
         message = "the condition holds beyond the end of the axis"
@@ -350,7 +350,7 @@ def select(condlist: Operands, choicelist: PromotedOperands, default: Promoted =
         raise WeftValueError(message, wanted="as many, and at least one")
     out: Any = default
     for condition, value in reversed(list(zip(condlist, choicelist, strict=True))):
-        out = chosen(condition, value, out)
+        out = select_where(condition, value, out)
     return out
 
 
@@ -378,7 +378,7 @@ def _choose(a: Operand, choices: Operands, mode: Mode) -> Any:
     index = convert(broadcasted(a, shape), INT32)
     last = np.int32(len(choices) - 1)
     if mode == "wrap":
-        index = wrapped(index, len(choices))
+        index = wrap_positions(index, len(choices))
     else:
         index = smaller(larger(index, np.int32(0)), last)
     out = broadcasted(choices[0], shape)

@@ -17,7 +17,7 @@ from weft.kinds.checks import (
     check_ranks,
     common_shape,
     inexact,
-    promoted,
+    promote_values,
 )
 from weft.numpy.creation import ListOrArray
 from weft.numpy.elementwise import equal
@@ -28,7 +28,7 @@ __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
 def _of_one_shape(operation: str, values: list[Any]) -> list[Any]:
-    values = promoted(operation, *values)
+    values = promote_values(operation, *values)
     shapes = [x.shape for x in values]
     check_ranks(operation, shapes)
     shape = broadcast_shape(*shapes)

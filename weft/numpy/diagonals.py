@@ -31,10 +31,10 @@ from weft.kinds.arguments import (
 )
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, convert, operands
-from weft.numpy.choosing import known, nonzero
+from weft.numpy.choosing import concrete_values, nonzero
 from weft.numpy.joining import static_array
 from weft.numpy.manipulation import repeat_to_length
-from weft.numpy.taking import NotInplace, Positions, wrapped
+from weft.numpy.taking import NotInplace, Positions, wrap_positions
 from weft.ops.elementwise.arithmetic import div, rem
 from weft.ops.elementwise.arithmetic import max as larger
 from weft.ops.elementwise.arithmetic import min as smaller
@@ -302,7 +302,7 @@ def ix_(*args: Any) -> tuple[Array, ...]:
         if of.ndim != 1:
             raise ShapeError("ix_ takes arrays of one dimension", operation="ix_", got=str(of))
         if of.dtype == dtypes.bool_:
-            places = np.nonzero(known(x, "pass integers instead of a mask"))[0]
+            places = np.nonzero(concrete_values(x, "pass integers instead of a mask"))[0]
             x = as_array(places.astype(dtypes.default_int()))
         size = type_of(x).shape[0]
         out.append(reshape(x, (*(1,) * i, size, *(1,) * (len(args) - i - 1))))
@@ -412,7 +412,7 @@ def _ravel_index(multi_index: Operands, dims: Shape, mode: Mode, order: Order, d
     for index, size in reversed(pairs) if order == "F" else pairs:
         index = convert(index, default)
         if mode == "wrap":
-            index = wrapped(index, size)
+            index = wrap_positions(index, size)
         elif mode == "clip":
             index = smaller(larger(index, default.type(0)), default.type(size - 1))
         out = out * default.type(size) + broadcasted(index, shape)

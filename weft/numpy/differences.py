@@ -27,7 +27,7 @@ from weft.kinds.arguments import (
     take_stored,
 )
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import broadcasted, check_arrays, inexact, promoted
+from weft.kinds.checks import broadcasted, check_arrays, inexact, promote_values
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy.joining import concatenate
@@ -306,7 +306,7 @@ def trapezoid(y: Promoted, x: Promoted | None = None, dx: Step = 1.0, axis: OneA
         got = f"y: {y.type}, x: {x.type}, axis={axis}"
         raise wrong_shape(got, f"an x of {n} elements")
     y = y.astype(inexact(y.dtype))
-    y, step = promoted("trapezoid", y, dx if x is None else x.astype(y.dtype))
+    y, step = promote_values("trapezoid", y, dx if x is None else x.astype(y.dtype))
     dtype = y.dtype
     y, step = (v.astype(accumulator(dtype)) for v in (y, step))
     if x is not None and step.ndim:

@@ -12,7 +12,7 @@ from weft import dtypes
 from weft.core.types import type_of
 from weft.kinds.arguments import Prepared
 from weft.kinds.array_function import array_function
-from weft.numpy.elementwise import filled, together
+from weft.numpy.elementwise import constant_like, together
 from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import complex as parts
@@ -142,7 +142,7 @@ cbrt: UnaryUfunc = unary_ufunc(
 
 def _complex_logaddexp(x: Any, y: Any) -> Any:
     top = lax.max(*together(x.real, y.real))
-    top = stop_gradient(select(is_finite(top), top, filled(0, top)))
+    top = stop_gradient(select(is_finite(top), top, constant_like(0, top)))
     top = convert_element_type(top, dtypes.to_complex(top.dtype))
     return lax.log(lax.exp(x - top) + lax.exp(y - top)) + top
 
@@ -375,12 +375,12 @@ def _sinc(x: Prepared) -> Any:
     y = x * math.pi
     near = abs(y) < _SERIES_BELOW
     # Near 0 the derivatives of the quotient lose digits; at 0 it has none.
-    inside = select(near, y, filled(0, y))  # beyond, the powers may be infinite
+    inside = select(near, y, constant_like(0, y))  # beyond, the powers may be infinite
     squared = inside * inside
-    series = filled(1 / math.factorial(25), y)
+    series = constant_like(1 / math.factorial(25), y)
     for k in range(23, 0, -2):
         series = 1 / math.factorial(k) - series * squared
-    away = select(near, filled(1, x), x)
+    away = select(near, constant_like(1, x), x)
     # By the reciprocal: the derivative reads a quotient twice, which XLA would keep, and compute
     # the sine and the cosine in two loops. By that of x: that of pi x may be too small.
     sine = select(near, lax.sin(away), _sine_of_pi(x))

@@ -60,7 +60,7 @@ def constant(value: Any, like: Any) -> Any:
         return lax.scalar(value, like)
 
 
-def filled(value: Any, like: Any) -> Any:
+def constant_like(value: Any, like: Any) -> Any:
     """A number in the shape and dtype of another value, for the branches of `select`."""
     return _broadcast_scalar(constant(value, like), type_of(like).shape)
 
@@ -279,7 +279,7 @@ fmin: BinaryUfunc = binary_ufunc(
 
 def _nonzero_divisor(y: Any) -> Any:
     """The divisor, with 1 for 0: as in NumPy, an integer's remainder by zero is 0."""
-    return select(y == 0, filled(1, y), y)
+    return select(y == 0, constant_like(1, y), y)
 
 
 def _match_sign(remainder: Any, y: Any) -> Any:
@@ -391,8 +391,8 @@ def _power_of_integers(x: Prepared, y: Prepared) -> Any:
     unit = (x == 1) | (-x == 1)
     negative = y < 0
     odd = (y & 1) != 0
-    result = select(negative & unit, select(odd, x, filled(1, x)), result)
-    return select(negative & ~unit, filled(0, x), result)
+    result = select(negative & unit, select(odd, x, constant_like(1, x)), result)
+    return select(negative & ~unit, constant_like(0, x), result)
 
 
 def _wrapped_power(x: Any, y: Any) -> Any:
@@ -407,7 +407,7 @@ def _wrapped_power(x: Any, y: Any) -> Any:
         y = lax.max(y, constant(0, y))
     count = dtypes.iinfo(y.dtype).bits
     low = count // 4 - 2 if count > 16 else count.bit_length() - 1
-    result, base = filled(1, x), x
+    result, base = constant_like(1, x), x
     for i in range(low):
         bit = (y & (1 << i)) != 0
         result = select(bit, result * base, result)
@@ -424,7 +424,7 @@ def _wrapped_power(x: Any, y: Any) -> Any:
     series = 1 + d * (rest + d * (second + d * third))
     odd = (x & 1) != 0
     vanishes = ~odd & (rest != 0)
-    return select(vanishes, filled(0, x), select(odd, result * series, result))
+    return select(vanishes, constant_like(0, x), select(odd, result * series, result))
 
 
 def _is_signed(x: Any) -> bool:

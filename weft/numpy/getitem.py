@@ -20,7 +20,7 @@ from weft.kinds.arguments import Passed, Prepared
 from weft.kinds.array_function import private_function
 from weft.lowering.executables import Run
 from weft.lowering.placement import joint_place
-from weft.numpy.indexing import IndexPlan, index_array, planned
+from weft.numpy.indexing import IndexPlan, index_array, plan_index
 from weft.ops.indexing.dynamic_slicing import dynamic_slice
 from weft.ops.structural import extended_dtypes
 from weft.ops.structural.shape import reshape
@@ -98,7 +98,7 @@ def getitem(x: Any, index: Any) -> Any:
     if has_windows(index):
         return read(x, with_moved_starts(index))
     aval = type_of(x)
-    encoded, plan = planned(index, aval.shape)
+    encoded, plan = plan_index(index, aval.shape)
     return index_array(x, plan, encoded.arrays, encoded.safe)
 
 
@@ -139,19 +139,19 @@ def _getitem_eagerly(x: Array, index: Any) -> Any:
         return put(value, x.type.update(shape=value.shape), joint_place([x], "indexing"))
     if has_windows(index):
         return read(x, with_moved_starts(index))
-    encoded, plan = planned(index, x.shape)
+    encoded, plan = plan_index(index, x.shape)
     if not encoded.arrays and not plan.index_shape:
         if plan.whole and plan.shape == x.shape:
             return x
         run, starts = _static_call(x, plan)
-        key = _remembered(x, index)
+        key = _static_index_key(x, index)
         if key is not None:
             _eager[key] = run, starts
         return run([x._buffer, *starts], (x,))
     return take_by_plan(x, *encoded.arrays, plan=plan, safe=encoded.safe)
 
 
-def _remembered(x: Array, index: Any) -> Any:
+def _static_index_key(x: Array, index: Any) -> Any:
     """The key of a static index in the cache of `getitem`, or None for other indices."""
     try:
         if type(index) is int:

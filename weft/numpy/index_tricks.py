@@ -19,16 +19,16 @@ from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError
 from weft.errors.argument_errors import refusal
 from weft.interpreters.staging import function_name
-from weft.kinds.arguments import DType, EachOperand, Flag, Integer, Shape, choice, copied
+from weft.kinds.arguments import DType, EachOperand, Flag, Integer, Shape, choice, copy_kind
 from weft.kinds.array_function import array_function
-from weft.kinds.checks import axis_of, promoted, shape_of
+from weft.kinds.checks import axis_of, promote_values, shape_of
 from weft.kinds.numbers import promote_operands
 from weft.numpy.creation import array, asarray
 from weft.numpy.dtypes import result_type
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.manipulation import moveaxis
 from weft.numpy.ranges import arange, linspace
-from weft.numpy.vectorizing import mapped
+from weft.numpy.vectorizing import map_leading_axes
 from weft.ops.indexing.creation import broadcasted_iota
 from weft.ops.structural.shape import broadcast_in_dim, reshape
 
@@ -36,7 +36,7 @@ __all__ = ["c_", "fromfunction", "index_exp", "meshgrid", "mgrid", "ogrid", "r_"
 
 R = TypeVar("R")
 _FIX = "leave it out; sparse=True makes arrays that are as small as views"
-Copied = Annotated[bool, copied("arrays do not share memory", _FIX)]
+Copied = Annotated[bool, copy_kind("arrays do not share memory", _FIX)]
 Indexing = Annotated[str, choice("xy", "ij")]
 
 
@@ -90,7 +90,7 @@ def fromfunction(function: Callable[..., R], shape: Any, *, dtype: Any = float, 
         counts = [_indices((n,), 0, wanted) for n in lengths]
         dims = [[d == axis for d in range(len(lengths))] for axis in range(len(lengths))]
         element = functools.partial(function, **kwargs)
-        out: R = mapped(element, lengths, counts, dims, function_name(function))
+        out: R = map_leading_axes(element, lengths, counts, dims, function_name(function))
         return out
     return function(*[_indices(lengths, d, wanted) for d in range(len(lengths))], **kwargs)
 
@@ -150,7 +150,7 @@ class _Grid(_Written):
                 got = f"{part!r:.60} of class {type(part).__name__}"
                 wanted = f"slices, as in {self._name}[0:2, 0:3]"
                 raise self._refusal(WeftTypeError, "it is indexed with slices", got, wanted)
-        lines = promoted(self._name, *[self._values(part) for part in parts])
+        lines = promote_values(self._name, *[self._values(part) for part in parts])
         grids = meshgrid(*lines, indexing="ij", sparse=self._sparse)
         return tuple(grids) if self._sparse else stack(grids, 0)
 

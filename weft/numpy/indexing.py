@@ -508,7 +508,9 @@ def index_array(x: Any, plan: IndexPlan, arrays: Sequence[Any], safe: bool) -> A
     return gather_by(take_static(x, plan), plan, arrays, safe=safe)
 
 
-def planned(index: Any, shape: tuple[int, ...], mode: str | None = None) -> tuple[Index, IndexPlan]:
+def plan_index(
+    index: Any, shape: tuple[int, ...], mode: str | None = None
+) -> tuple[Index, IndexPlan]:
     """Encodes an index and makes its plan.
 
     Known positions out of bounds are allowed if a mode says what to do, or if the setting

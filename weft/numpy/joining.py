@@ -48,7 +48,7 @@ from weft.kinds.checks import (
     convert,
     one_or_several,
     operand,
-    promoted,
+    promote_values,
 )
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for, promote_operands
@@ -170,7 +170,7 @@ JoinedDType = Annotated[Any, Kind(_joined_dtype, "a dtype, or None for the commo
 def _join_arrays(arrays: Sequence[Any], axis: int, dtype: Any = None) -> Any:
     """Joins arrays along an existing dimension, in a dtype or in their common one."""
     if dtype is None:
-        return join(promoted("concatenate", *arrays), axis)
+        return join(promote_values("concatenate", *arrays), axis)
     return join([convert(x, dtype) for x in arrays], axis)
 
 

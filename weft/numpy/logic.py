@@ -7,7 +7,7 @@ from typing import Any
 from weft import dtypes
 from weft.kinds.arguments import Prepared
 from weft.kinds.array_function import array_function
-from weft.numpy.elementwise import filled, together
+from weft.numpy.elementwise import constant_like, together
 from weft.numpy.promotion import BinaryUfunc, UnaryUfunc, binary_ufunc, unary_ufunc
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, divisors
@@ -180,7 +180,7 @@ def _lcm(x: Prepared, y: Prepared) -> Any:
         x, y = abs(x), abs(y)
     x, y = together(x, y)
     common = divisors.gcd(x, y)
-    return x * lax.div(y, select(common == 0, filled(1, x), common))
+    return x * lax.div(y, select(common == 0, constant_like(1, x), common))
 
 
 gcd: BinaryUfunc = binary_ufunc(

@@ -44,7 +44,7 @@ from weft.kinds.checks import (
 from weft.kinds.compiled_functions import is_eager
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.primitive_function import primitive_function
-from weft.numpy.taking import wrapped
+from weft.numpy.taking import wrap_positions
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.indexing import slicing
 from weft.ops.indexing.dynamic_slicing import dynamic_slice
@@ -533,7 +533,7 @@ def _roll(a: Any, shifts: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
 def _roll_by_array(a: Any, by: Any, dim: int) -> Any:
     """Rolls along one axis by a traced number."""
     begin: list[Any] = [np.int32(0)] * a.ndim
-    begin[dim] = wrapped(-convert_element_type(by, np.dtype(np.int32)), a.shape[dim])
+    begin[dim] = wrap_positions(-convert_element_type(by, np.dtype(np.int32)), a.shape[dim])
     return dynamic_slice(join([a, a], dim), begin, a.shape, allow_negative_indices=False)
 
 

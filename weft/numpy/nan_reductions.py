@@ -20,11 +20,11 @@ from weft.numpy.reductions import (
     InexactDType,
     OwnMean,
     Term,
-    accumulated,
     average,
     boolean,
     extremum,
-    kept,
+    keep_dims,
+    sum_or_product,
     summed_dtype,
     variance,
 )
@@ -74,7 +74,7 @@ def nansum(
     Array(4., dtype=float32)
     """
     dtype = dtype or summed_dtype(type_of(a).dtype)
-    return accumulated(0, without_nan(a, 0), axis, dtype, keepdims, initial, where)
+    return sum_or_product(0, without_nan(a, 0), axis, dtype, keepdims, initial, where)
 
 
 @array_function
@@ -91,7 +91,7 @@ def nanprod(
     Array(6., dtype=float32)
     """
     dtype = dtype or summed_dtype(type_of(a).dtype)
-    return accumulated(1, without_nan(a, 1), axis, dtype, keepdims, initial, where)
+    return sum_or_product(1, without_nan(a, 1), axis, dtype, keepdims, initial, where)
 
 
 def nan_extremum(largest: bool, a: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
@@ -101,7 +101,7 @@ def nan_extremum(largest: bool, a: Any, axis: Any, keepdims: bool, initial: Any,
     out = extremum(largest, without_nan(a, fill), axis, keepdims, initial, where)
     if aval.dtype not in dtypes.INEXACT or initial is not None:
         return out
-    none = kept(reduce_and(is_nan(a), axis), aval.shape, axis, keepdims)
+    none = keep_dims(reduce_and(is_nan(a), axis), aval.shape, axis, keepdims)
     return select(none, broadcasted(aval.dtype.type(np.nan), type_of(out).shape), out)
 
 

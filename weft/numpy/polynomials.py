@@ -27,7 +27,7 @@ from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcast_shape, broadcasted, computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type
-from weft.numpy.choosing import known
+from weft.numpy.choosing import concrete_values
 from weft.numpy.creation import Elements, asarray, unlisted, with_lists
 from weft.numpy.differences import convolve
 from weft.numpy.linear_algebra import matmul
@@ -166,7 +166,7 @@ def _check_not_empty(*polynomials: Any) -> None:
 
 def _trim_front(p: Any) -> Any:
     """Drops zeros in front, but not the last coefficient."""
-    nonzero = np.flatnonzero(known(p, "pass trim_leading_zeros=False"))
+    nonzero = np.flatnonzero(concrete_values(p, "pass trim_leading_zeros=False"))
     return slice_in_dim(p, int(nonzero[0]) if nonzero.size else max(p.size - 1, 0), None)
 
 
@@ -376,7 +376,7 @@ def roots(p: Polynomial, *, strip_zeros: Flag = True) -> Array:
     """
     if not strip_zeros:
         return _roots_of_any(p)
-    places = np.flatnonzero(known(p, "pass strip_zeros=False"))
+    places = np.flatnonzero(concrete_values(p, "pass strip_zeros=False"))
     dtype = dtypes.to_complex(inexact(p.dtype))
     if not places.size:
         return _zeros(0, dtype)
@@ -553,7 +553,7 @@ def trim_zeros(filt: Elements, trim: Ends = "fb", axis: Axes = None) -> Array:
     Array([1, 0, 2], dtype=int32)
     """
     otherwise = "call trim_zeros outside of the traced function, and pass it the result"
-    places = np.nonzero(np.atleast_1d(known(filt, otherwise)))
+    places = np.nonzero(np.atleast_1d(concrete_values(filt, otherwise)))
     low, high = [0] * filt.ndim, list(filt.shape)
     for d in axis:
         nonzero = places[d]

@@ -365,7 +365,7 @@ def _by_settings(operation: Operation) -> Apply:
     return plan
 
 
-def _named(function: Any, name: str, doc: str, module: str = "weft.numpy") -> Any:
+def _set_name(function: Any, name: str, doc: str, module: str = "weft.numpy") -> Any:
     function.__name__ = function.__qualname__ = name
     function.__module__ = module
     function.__doc__ = doc
@@ -388,7 +388,7 @@ def unary(
             plan = plans.make(x)
         return plan(x)
 
-    return _named(function, name, doc, module)
+    return _set_name(function, name, doc, module)
 
 
 def _of_two(plans: _Plans, unknown: Any) -> Any:
@@ -422,7 +422,7 @@ def operator_of(function: BinaryUfunc) -> Binary:
     """The function as an operator: returns NotImplemented for operands of other classes, so that
     Python tries the other operand's operator."""
     operator = _of_two(function.plans, NotImplemented)
-    return _named(operator, function.__name__, function.__doc__ or "")
+    return _set_name(operator, function.__name__, function.__doc__ or "")
 
 
 class UnaryUfunc(ufunc):
@@ -497,7 +497,7 @@ _ONE, _TWO = signature_of("x"), signature_of("x1", "x2")
 def unary_ufunc(name: str, cases: Cases, doc: str, *, inexact: bool = False) -> UnaryUfunc:
     """Makes a ufunc of one operand from the primitives for its dtypes."""
     made = UnaryUfunc(_Plans(Operation(name, cases, inexact)), None, False)
-    return _named(made, name, doc)
+    return _set_name(made, name, doc)
 
 
 def binary_ufunc(
@@ -511,4 +511,4 @@ def binary_ufunc(
 ) -> BinaryUfunc:
     """Makes a ufunc of two operands from the primitives by dtype; see `ufunc` for the rest."""
     plans = _Plans(Operation(name, cases, inexact))
-    return _named(BinaryUfunc(plans, identity, reorderable), name, doc)
+    return _set_name(BinaryUfunc(plans, identity, reorderable), name, doc)

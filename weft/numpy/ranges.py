@@ -29,13 +29,13 @@ from weft.kinds.checks import (
     convert,
     inexact,
     length_of,
-    promoted,
+    promote_values,
 )
 from weft.kinds.compiled_functions import is_eager
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type, in_dtype
 from weft.numpy.creation import _SMALL, _placed
-from weft.numpy.elementwise import filled
+from weft.numpy.elementwise import constant_like
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import powers, rounding
 from weft.ops.elementwise.convert import convert_element_type
@@ -354,7 +354,7 @@ def _even_values(start: float, stop: float, num: int, endpoint: bool) -> tuple[A
 
 def _ends(start: Any, stop: Any, dtype: Any) -> tuple[tuple[Any, Any], Any, Any]:
     """The ends in one shape, the dtype of the result, and that of the computation."""
-    start, stop = promoted("", start, stop)
+    start, stop = promote_values("", start, stop)
     computed = inexact(start.dtype)
     wanted = computed if dtype is None else dtype
     if wanted in dtypes.INEXACT:
@@ -436,7 +436,9 @@ def geomspace(
     """
     (first, last), wanted, computed = _ends(start, stop, dtype)
     ratio = last / first
-    exponents, _ = _evenly_spaced(filled(0, first), lax.log(ratio), num, endpoint, 0, computed)
+    exponents, _ = _evenly_spaced(
+        constant_like(0, first), lax.log(ratio), num, endpoint, 0, computed
+    )
     out = _repeat(first, num) * lax.exp(exponents)
     index = broadcasted_iota(dtypes.int32, out.shape, 0)
     out = select(index == np.int32(0), _repeat(first, num), out)
@@ -552,7 +554,7 @@ def _triangle_of(m: Any, k: Any, lower: bool) -> Any:
         )
     k = convert(k, dtypes.int32)
     inside = _inside(shape, k if lower else k - np.int32(1), below=True)
-    zero = filled(0, m)
+    zero = constant_like(0, m)
     return select(inside, m, zero) if lower else select(inside, zero, m)
 
 

@@ -30,7 +30,7 @@ from weft.kinds.arguments import (
     Number,
     Operand,
     Out,
-    refused,
+    refused_kind,
     take_dtype,
     take_number,
 )
@@ -73,7 +73,7 @@ def squared_size(x: Any) -> Any:
     return square(x)
 
 
-def kept(x: Any, shape: tuple[int, ...], axes: tuple[Any, ...], keepdims: bool) -> Any:
+def keep_dims(x: Any, shape: tuple[int, ...], axes: tuple[Any, ...], keepdims: bool) -> Any:
     """The result of a reduction; with `keepdims`, reduced axes have length 1."""
     if not keepdims:
         return x
@@ -96,7 +96,7 @@ def summed_dtype(dtype: Any, promote_integers: bool = True) -> Any:
     return dtype if dtype.itemsize > wide.itemsize else wide
 
 
-def masked(x: Any, where: Any, fill: Any) -> Any:
+def mask_elements(x: Any, where: Any, fill: Any) -> Any:
     """Selects elements by a mask, and `fill` elsewhere; None selects all."""
     if where is None:
         return x
@@ -157,7 +157,7 @@ Term = Annotated[Any, _initial(_sum_dtype, "a number that the result starts from
 Bound = Annotated[Any, _initial(lambda call: call.type.dtype, "a value that takes part")]
 
 
-def accumulated(
+def sum_or_product(
     unit: int, a: Any, axis: Any, dtype: Any, keepdims: bool, initial: Any, where: Any
 ) -> Any:
     """The sum (with the unit 0) or product (1) of elements, in a dtype."""
@@ -166,11 +166,13 @@ def accumulated(
     if working == dtypes.bool_:
         reduce = reduce_and if unit else reduce_or
     x = convert(a, working)
-    out = over(reduce, psum, x if where is None else masked(x, where, working.type(unit)), axis)
+    out = over(
+        reduce, psum, x if where is None else mask_elements(x, where, working.type(unit)), axis
+    )
     if initial is not None:
         out = (mul if unit else add)(out, convert(initial, type_of(out).dtype))
     out = convert(out, dtype)
-    return kept(out, type_of(a).shape, axis, True) if keepdims else out
+    return keep_dims(out, type_of(a).shape, axis, True) if keepdims else out
 
 
 @array_function
@@ -191,7 +193,7 @@ def sum(
     Array([3., 3.], dtype=float32)
     """
     dtype = dtype or summed_dtype(type_of(a).dtype, promote_integers)
-    return accumulated(0, a, axis, dtype, keepdims, initial, where)
+    return sum_or_product(0, a, axis, dtype, keepdims, initial, where)
 
 
 @array_function
@@ -208,7 +210,7 @@ def prod(
     Array([ 2., 12.], dtype=float32)
     """
     dtype = dtype or summed_dtype(type_of(a).dtype, promote_integers)
-    return accumulated(1, a, axis, dtype, keepdims, initial, where)
+    return sum_or_product(1, a, axis, dtype, keepdims, initial, where)
 
 
 # ---- extrema -------------------------------------------------------------------------------------
@@ -241,11 +243,11 @@ def extremum(largest: bool, a: Any, axis: Any, keepdims: bool, initial: Any, whe
             check_elements(aval, axis)
     x = convert(a, aval.dtype)
     if where is not None:
-        x = masked(x, where, (lowest if largest else highest)(aval.dtype))
+        x = mask_elements(x, where, (lowest if largest else highest)(aval.dtype))
     out = over(*((reduce_max, pmax) if largest else (reduce_min, pmin)), x, axis)
     if initial is not None:
         out = (maximum if largest else minimum)(out, convert(initial, aval.dtype))
-    return kept(out, aval.shape, axis, True) if keepdims else out
+    return keep_dims(out, aval.shape, axis, True) if keepdims else out
 
 
 @array_function
@@ -297,7 +299,9 @@ def ptp(a: Operand, axis: Axes = None, out: Out = None, keepdims: Flag = False) 
     Array(4., dtype=float32)
     """
     check_elements(type_of(a), axis)
-    return kept(sub(reduce_max(a, axis), reduce_min(a, axis)), type_of(a).shape, axis, keepdims)
+    return keep_dims(
+        sub(reduce_max(a, axis), reduce_min(a, axis)), type_of(a).shape, axis, keepdims
+    )
 
 
 # ---- truth ---------------------------------------------------------------------------------------
@@ -314,7 +318,9 @@ def all(
     >>> jnp.all(jnp.array([[True, False], [True, True]]), axis=1)
     Array([False,  True], dtype=bool)
     """
-    return kept(reduce_and(masked(boolean(a), where, True), axis), type_of(a).shape, axis, keepdims)
+    return keep_dims(
+        reduce_and(mask_elements(boolean(a), where, True), axis), type_of(a).shape, axis, keepdims
+    )
 
 
 @array_function
@@ -328,7 +334,9 @@ def any(
     >>> jnp.any(jnp.array([[True, False], [False, False]]), axis=1)
     Array([ True, False], dtype=bool)
     """
-    return kept(reduce_or(masked(boolean(a), where, False), axis), type_of(a).shape, axis, keepdims)
+    return keep_dims(
+        reduce_or(mask_elements(boolean(a), where, False), axis), type_of(a).shape, axis, keepdims
+    )
 
 
 @array_function
@@ -339,7 +347,7 @@ def count_nonzero(a: Operand, axis: Axes = None, keepdims: Flag = False) -> Arra
     Array(2, dtype=int32)
     """
     out = reduce_sum(convert(boolean(a), dtypes.default_int()), axis)
-    return kept(out, type_of(a).shape, axis, keepdims)
+    return keep_dims(out, type_of(a).shape, axis, keepdims)
 
 
 # ---- means and variances -------------------------------------------------------------------------
@@ -352,8 +360,8 @@ def average(a: Any, axis: Any, dtype: Any, keepdims: bool, where: Any) -> Any:
     x = convert(a, accumulator(target))
     working = type_of(x).dtype
     count = count_over(shape, axis, where, dtypes.to_real(working))
-    out = div(sum_over(masked(x, where, 0), axis), convert(count, working))
-    return kept(convert(out, target), shape, axis, keepdims)
+    out = div(sum_over(mask_elements(x, where, 0), axis), convert(count, working))
+    return keep_dims(convert(out, target), shape, axis, keepdims)
 
 
 @array_function
@@ -388,9 +396,9 @@ def variance(
     working = type_of(x).dtype
     real_dtype = dtypes.to_real(working)
     count = count_over(shape, axis, where, real_dtype)
-    center = div(sum_over(masked(x, where, 0), axis), convert(count, working))
+    center = div(sum_over(mask_elements(x, where, 0), axis), convert(count, working))
     center = restore_axes(center, shape, tuple(d for d in axis if not isinstance(d, str)))
-    squares = masked(_squared_distance(x, center), where, 0)
+    squares = mask_elements(_squared_distance(x, center), where, 0)
     # Without a degree of freedom there is no estimate.
     if where is None and isinstance(ddof, (int, float)):
         degrees = count - ddof
@@ -401,7 +409,7 @@ def variance(
         none = broadcasted(le(degrees, real_dtype.type(0)), type_of(out).shape)
         out = select(none, broadcasted(real_dtype.type(math.nan), type_of(out).shape), out)
     out = convert(sqrt(out) if root else out, dtype or dtypes.to_real(computed))
-    return kept(out, shape, axis, keepdims)
+    return keep_dims(out, shape, axis, keepdims)
 
 
 def _real_or_complex(value: Any, call: Arguments) -> Any:
@@ -428,7 +436,7 @@ Correction = Annotated[
 ]
 OwnMean = Annotated[
     Any,
-    refused(
+    refused_kind(
         "the mean is computed along with the squares, and costs no pass of its own", "leave it out"
     ),
 ]

@@ -22,7 +22,7 @@ from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, convert, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import as_operand
-from weft.numpy.elementwise import constant, filled, same, together
+from weft.numpy.elementwise import constant, constant_like, same, together
 from weft.numpy.promotion import BinaryUfunc, Unary, UnaryUfunc, binary_ufunc, unary, unary_ufunc
 from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
@@ -121,13 +121,13 @@ def _round_integer(x: Any, decimals: int) -> Any:
     """Rounds integers to a multiple of a power of ten, halves to the even multiple."""
     unit = 10**-decimals
     if unit > dtypes.iinfo(x.dtype).max:
-        return filled(0, x)
+        return constant_like(0, x)
     rest = lax.rem(x, constant(unit, x))
     low = x - rest
     odd = lax.rem(lax.div(x, constant(unit, x)), constant(2, x)) != 0
     size = rest if x.dtype in dtypes.UNSIGNED else abs(rest)
     half = constant(unit // 2, x)
-    step = filled(unit, x) if size is rest else lax.sign(x) * constant(unit, x)
+    step = constant_like(unit, x) if size is rest else lax.sign(x) * constant(unit, x)
     return select((size > half) | (size == half) & odd, low + step, low)
 
 
@@ -246,7 +246,7 @@ isneginf: Unary = unary(
 
 
 _FIX = "leave it out and use the result: x = nan_to_num(x)"
-Copied = Annotated[bool, copied("arrays do not change in place", _FIX)]
+Copied = Annotated[bool, copy_kind("arrays do not change in place", _FIX)]
 # A number is part of the program.
 Replacement = Annotated[Any, dataclasses.replace(operand_kind, fixed=True)]
 
@@ -356,7 +356,7 @@ def _spacing(x: Prepared) -> Any:
     least = bits.shift_left(one, lax.max(exponent, one) - one)
     normal = bits.shift_left(exponent - shift, shift)
     gap = bitcast_convert_type(select(exponent > shift, normal, least), x.dtype)
-    last = filled(math.inf, x)
+    last = constant_like(math.inf, x)
     above = rounding.nextafter(size, last)
     gap = select(above < last, gap, above - size)
     return select(_sign_bit(x), -gap, gap)
@@ -392,7 +392,7 @@ def _scale_by_power(x: Operand, exponent: Operand) -> Any:
 def _times_powers(x: Any, exponent: Any, *, count: int) -> Any:
     """x times 2 to a power, by `count` factors in the range of normal numbers."""
     bias = _FORMATS[x.dtype][2]
-    low, high = filled(1 - bias, exponent), filled(bias, exponent)
+    low, high = constant_like(1 - bias, exponent), constant_like(bias, exponent)
     for _ in range(count):
         part = lax.max(low, lax.min(high, exponent))
         x = x * _power_of_two(part, x)
@@ -445,7 +445,7 @@ def _fraction_and_exponent(x: Operand) -> tuple[Any, Any]:
     special = (scaled == constant(0, x)) | ~rounding.is_finite(x)
     # A normal number's power of 2, inverted, is at most two powers outside of the normal range.
     mantissa = _times_powers(scaled, -shift, count=2)
-    return select(special, x, mantissa), select(special, filled(0, exponent), exponent)
+    return select(special, x, mantissa), select(special, constant_like(0, exponent), exponent)
 
 
 def _exponent_field(x: Any) -> Any:
@@ -480,7 +480,7 @@ def _modf(x: Prepared) -> Any:
     negative = _sign_bit(x)
     size = select(negative, -x, x)
     whole = rounding.floor(size)
-    rest = select(size == filled(math.inf, x), filled(0, x), size - whole)
+    rest = select(size == constant_like(math.inf, x), constant_like(0, x), size - whole)
     return tuple(select(negative, -part, part) for part in (rest, whole))
 
 
@@ -500,7 +500,7 @@ def modf(x: Any, /) -> tuple[Any, Any]:
 @array_function
 def _heaviside(x: Prepared, at_zero: Prepared) -> Any:
     x, at_zero = together(x, at_zero)
-    step = select(x < 0, filled(0, x), select(x > 0, filled(1, x), at_zero))
+    step = select(x < 0, constant_like(0, x), select(x > 0, constant_like(1, x), at_zero))
     return select(x != x, x, step)
 
 
@@ -518,7 +518,7 @@ heaviside: BinaryUfunc = binary_ufunc(
 
 @array_function
 def _zeros(x: Prepared) -> Any:
-    return filled(0, x)
+    return constant_like(0, x)
 
 
 real: Unary = unary(
@@ -579,6 +579,6 @@ def angle(z: Operand, deg: Flag = False) -> Array:
     Array([ 0., 90.], dtype=float32)
     """
     x = convert_element_type(z, inexact(z.dtype))
-    y, x = (x.imag, x.real) if x.dtype in COMPLEX else (filled(0, x), x)
+    y, x = (x.imag, x.real) if x.dtype in COMPLEX else (constant_like(0, x), x)
     out = elementary.atan2(y, x)
     return out * constant(180 / math.pi, out) if deg else out

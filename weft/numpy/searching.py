@@ -27,7 +27,7 @@ from weft.kinds.checks import broadcasted, check_arrays, check_number, inexact
 from weft.kinds.kind import Arguments
 from weft.kinds.numbers import canonical_type, number_for
 from weft.numpy.nan_reductions import is_nan, without_nan
-from weft.numpy.reductions import kept
+from weft.numpy.reductions import keep_dims
 from weft.numpy.taking import take_axis
 from weft.ops.elementwise.arithmetic import le, lt, rem
 from weft.ops.elementwise.complex import complex, imag, real
@@ -66,7 +66,7 @@ def _position(a: Any, axis: int | None, keepdims: bool, largest: bool, skip: boo
     if skip:
         none = broadcasted(out.dtype.type(-1), out.shape)
         out = select(is_nan(a).all(axis), none, out)
-    return kept(out, a.shape, (*range(a.ndim),) if axis is None else (axis,), keepdims)
+    return keep_dims(out, a.shape, (*range(a.ndim),) if axis is None else (axis,), keepdims)
 
 
 @array_function

@@ -87,14 +87,14 @@ def _segments(
     kind = _KINDS[name]
     rows, ids = data.reshape(ids.size, *data.shape[ids.ndim :]), ids.reshape(-1)
     if bucket_size is None or ids.size <= bucket_size:
-        return _scattered(kind, rows, ids, num_segments, flags, mode)
+        return _scatter_rows(kind, rows, ids, num_segments, flags, mode)
     buckets = -(-ids.size // bucket_size)
     ids = _by_bucket(ids, num_segments, bucket_size, mode)
-    found = _scattered(kind, rows, ids, buckets * num_segments, (False, flags[1]), mode)
+    found = _scatter_rows(kind, rows, ids, buckets * num_segments, (False, flags[1]), mode)
     return kind.reduce(found.reshape(buckets, num_segments, *found.shape[1:]), (0,))
 
 
-def _clipped(ids: Any, num_segments: int) -> Any:
+def _clip_ids(ids: Any, num_segments: int) -> Any:
     """Clips ids to the existing segments, for mode="clip"."""
     return minimum(maximum(ids.astype(dtypes.int64), 0), num_segments - 1)
 
@@ -103,13 +103,13 @@ def _by_bucket(ids: Any, num_segments: int, bucket_size: int, mode: GatherScatte
     """Makes segment ids different in every bucket of rows; -1 for ids out of bounds."""
     ids = ids.astype(dtypes.int64)
     if mode is GatherScatterMode.CLIP:
-        ids = _clipped(ids, num_segments)
+        ids = _clip_ids(ids, num_segments)
     bucket = div(iota(ids.dtype, ids.size), ids.dtype.type(bucket_size)) * num_segments
     inside = (ids >= 0) & (ids < num_segments)
     return select(inside, ids + bucket, full(ids.shape, -1, ids.dtype))
 
 
-def _scattered(
+def _scatter_rows(
     kind: _Kind, rows: Any, ids: Any, num_segments: int, flags: tuple[bool, bool], mode: Any
 ) -> Any:
     start = full((num_segments, *rows.shape[1:]), kind.start(rows.dtype), rows.dtype)
@@ -134,9 +134,9 @@ def _scattered(
 
     def derivative(primals: Any, tangents: Any) -> tuple[Any, Any]:
         values, ids = primals
-        places = _clipped(ids, num_segments) if mode is GatherScatterMode.CLIP else ids
+        places = _clip_ids(ids, num_segments) if mode is GatherScatterMode.CLIP else ids
         changes = tangents[0] * _product_of_others(values, places)
-        total = _scattered(_KINDS["segment_sum"], changes, ids, num_segments, flags, mode)
+        total = _scatter_rows(_KINDS["segment_sum"], changes, ids, num_segments, flags, mode)
         return product(values, ids), total
 
     product.defjvp(derivative)

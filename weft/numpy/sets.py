@@ -30,7 +30,7 @@ from weft.kinds.array_function import private_function, python_function
 from weft.kinds.checks import broadcasted, check_fill, convert, length_of
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
-from weft.numpy.choosing import compress, flat_nonzero, known
+from weft.numpy.choosing import compress, concrete_values, flat_nonzero
 from weft.numpy.nan_reductions import is_nan
 from weft.numpy.searching import isin
 from weft.numpy.taking import take_axis
@@ -59,7 +59,7 @@ def _size(value: Any, call: Arguments) -> int | None:
         return length_of(value, call.name)
     for x in call.values():
         if isinstance(x, Tracer):
-            known(x, "pass size=, a bound on the number of values")
+            concrete_values(x, "pass size=, a bound on the number of values")
     return None
 
 
@@ -87,7 +87,7 @@ def _differ(above: Any, below: Any, equal_nan: bool) -> Any:
 
 
 @private_function
-def _grouped(rows: Prepared, *, equal_nan: Passed) -> tuple[Any, Any, Any]:
+def _group_rows(rows: Prepared, *, equal_nan: Passed) -> tuple[Any, Any, Any]:
     """Sorts rows; returns their old positions, the first of each value, and each row's value
     number."""
     n, k = rows.shape
@@ -147,7 +147,7 @@ def _all_of(
         rows = transpose(ar, order).reshape(n, ar.size // max(1, n))
     if not len(rows):
         return _of_nothing(ar, axis, size or 0, fill_value)
-    grouped = _grouped(rows, equal_nan=equal_nan)
+    grouped = _group_rows(rows, equal_nan=equal_nan)
     if size is None:
         last = grouped[2][len(rows) - 1]
         size = int(np.asarray(last.concrete() if isinstance(last, Tracer) else last)) + 1
@@ -432,12 +432,12 @@ def setdiff1d(
     values = ar1.reshape(-1) if assume_unique or size is not None else unique(ar1)
     mask = isin(values, ar2, invert=True)
     if size is not None and not assume_unique:
-        values, _, mask = _different(values, mask)
+        values, _, mask = _distinct_values(values, mask)
     return compress(mask, values, size=size, fill_value=fill_value)
 
 
 @private_function
-def _different(values: Prepared, valid: Prepared) -> tuple[Any, Any, Any]:
+def _distinct_values(values: Prepared, valid: Prepared) -> tuple[Any, Any, Any]:
     """The valid values in increasing order, their positions, and the first of each value."""
     n = values.size
     last, values, places = sort(((~valid).astype(INT32), values, iota(INT32, n)), 0, num_keys=2)
@@ -454,7 +454,7 @@ def _least_or(fill_value: Any, values: Any, mask: Any) -> Any:
 
 
 @private_function
-def _shared(a: Prepared, b: Prepared, *, both: Passed) -> tuple[Any, Any, Any]:
+def _merge_sets(a: Prepared, b: Prepared, *, both: Passed) -> tuple[Any, Any, Any]:
     """Merges two sets in order, and marks values that are in both (or in one)."""
     n = a.size + b.size
     values, order = sort((join([a, b], 0), iota(INT32, n)), 0, num_keys=1)
@@ -515,7 +515,7 @@ def intersect1d(
     (a, a_index), (b, b_index) = [
         (x.reshape(-1), None) if assume_unique else unique(x, return_index=True) for x in (ar1, ar2)
     ]
-    values, order, mask = _shared(a, b, both=True)
+    values, order, mask = _merge_sets(a, b, both=True)
     out = compress(mask, values)
     if not return_indices:
         return out
@@ -532,7 +532,7 @@ def _intersect_traced(a: Any, b: Any, size: int, fill_value: Any, return_indices
     a, b = a.reshape(-1), b.reshape(-1)
     found: list[Any] = []
     for one, other in ((a, b), (b, a))[: 2 if return_indices else 1]:
-        values, places, mask = _different(one, isin(one, other))
+        values, places, mask = _distinct_values(one, isin(one, other))
         if not found:
             fill = _least_or(fill_value, values, mask)
             found.append(compress(mask, values, size=size, fill_value=fill))
@@ -557,10 +557,10 @@ def setxor1d(
     a, b = ar1.reshape(-1), ar2.reshape(-1)
     if size is not None and not assume_unique:
         valid = join([isin(a, b, invert=True), isin(b, a, invert=True)], 0)
-        values, _, mask = _different(join([a, b], 0), valid)
+        values, _, mask = _distinct_values(join([a, b], 0), valid)
     else:
         a, b = (a, b) if assume_unique else (unique(a), unique(b))
-        values, _, mask = _shared(a, b, both=False)
+        values, _, mask = _merge_sets(a, b, both=False)
     if size is None:
         return compress(mask, values)
     return compress(mask, values, size=size, fill_value=_least_or(fill_value, values, mask))

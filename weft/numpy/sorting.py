@@ -14,7 +14,17 @@ from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.core.types import type_of
 from weft.errors import ShapeError, WeftValueError
-from weft.kinds.arguments import Axis, DType, Flag, Integer, Operand, Operands, Out, choice, refused
+from weft.kinds.arguments import (
+    Axis,
+    DType,
+    Flag,
+    Integer,
+    Operand,
+    Operands,
+    Out,
+    choice,
+    refused_kind,
+)
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import axis_of, convert
 from weft.numpy.nan_reductions import without_nan
@@ -31,7 +41,9 @@ __all__ = [
     "nancumprod", "nancumsum", "partition", "sort", "sort_complex",
 ]  # fmt: skip
 
-Order = Annotated[None, refused("it is for structured dtypes, which there are not", "leave it out")]
+Order = Annotated[
+    None, refused_kind("it is for structured dtypes, which there are not", "leave it out")
+]
 Algorithm = Annotated[
     Any,
     choice(
@@ -183,7 +195,7 @@ def argpartition(a: Operand, kth: Integer, axis: Axis = -1) -> Array:
 # ---- cumulative sums and products ----------------------------------------------------------------
 
 
-def accumulated(unit: int, a: Any, axis: int, dtype: Any, initial: bool = False) -> Any:
+def accumulate(unit: int, a: Any, axis: int, dtype: Any, initial: bool = False) -> Any:
     """Cumulative sums (unit 0) or products (unit 1)."""
     operand_dtype = type_of(a).dtype
     target = dtype or (dtypes.default_int() if operand_dtype == dtypes.bool_ else operand_dtype)
@@ -208,7 +220,7 @@ def cumsum(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = None) 
     >>> jnp.cumsum(jnp.array([1, 2, 3]))
     Array([1, 3, 6], dtype=int32)
     """
-    return accumulated(0, *line(a, axis), dtype)
+    return accumulate(0, *line(a, axis), dtype)
 
 
 @array_function
@@ -218,7 +230,7 @@ def cumprod(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = None)
     >>> jnp.cumprod(jnp.array([1, 2, 3]))
     Array([1, 2, 6], dtype=int32)
     """
-    return accumulated(1, *line(a, axis), dtype)
+    return accumulate(1, *line(a, axis), dtype)
 
 
 @array_function
@@ -228,7 +240,7 @@ def nancumsum(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = Non
     >>> jnp.nancumsum(jnp.array([2.0, jnp.nan, 3.0]))
     Array([2., 2., 5.], dtype=float32)
     """
-    return accumulated(0, *line(without_nan(a, 0), axis), dtype)
+    return accumulate(0, *line(without_nan(a, 0), axis), dtype)
 
 
 @array_function
@@ -238,11 +250,11 @@ def nancumprod(a: Operand, axis: Axis = None, dtype: DType = None, out: Out = No
     >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
     Array([2., 2., 6.], dtype=float32)
     """
-    return accumulated(1, *line(without_nan(a, 1), axis), dtype)
+    return accumulate(1, *line(without_nan(a, 1), axis), dtype)
 
 
 def _cumulate(unit: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Any:
-    """`accumulated` as in the array API standard: narrow integers are widened."""
+    """`accumulate` as in the array API standard: narrow integers are widened."""
     of = type_of(x)
     if of.ndim == 0:
         raise ShapeError("it takes an array with dimensions", got=str(of))
@@ -252,7 +264,7 @@ def _cumulate(unit: int, x: Any, axis: int | None, dtype: Any, include_initial: 
     if dtype is None and of.dtype in dtypes.INTEGER:
         default = dtypes.default_int() if of.dtype in dtypes.SIGNED else dtypes.default_uint()
         dtype = dtypes.promote_types(of.dtype, default)
-    return accumulated(unit, x, axis or 0, dtype, include_initial)
+    return accumulate(unit, x, axis or 0, dtype, include_initial)
 
 
 @array_function

@@ -38,11 +38,11 @@ from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import broadcasted, check_arrays, inexact, sequence_of
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
-from weft.numpy.choosing import known
+from weft.numpy.choosing import concrete_values
 from weft.numpy.creation import asarray
 from weft.numpy.joining import concatenate, stack
 from weft.numpy.nan_reductions import is_nan
-from weft.numpy.reductions import count_over, kept
+from weft.numpy.reductions import count_over, keep_dims
 from weft.numpy.searching import searchsorted
 from weft.ops.elementwise.arithmetic import sqrt
 from weft.ops.elementwise.complex import complex
@@ -185,7 +185,7 @@ def bincount(
         raise ShapeError("it takes one dimension", got=f"x: {x.type}", wanted="shape (n,)", fix=fix)
     _check_weights(weights, x)
     if length is None:
-        value = known(x, "pass length=, the length of the result")
+        value = concrete_values(x, "pass length=, the length of the result")
         length = max(int(value.max(initial=0)) + 1 if value.size else 0, minlength)
     return _bincount(x, weights, length)
 
@@ -526,7 +526,9 @@ def average(
         w = _along(weights.astype(x.dtype), a.shape, axis)
         total = reduce_sum(w, axis)
         out = reduce_sum(x * w, axis) / total
-    out, total = (kept(value.astype(a.dtype), a.shape, axis, keepdims) for value in (out, total))
+    out, total = (
+        keep_dims(value.astype(a.dtype), a.shape, axis, keepdims) for value in (out, total)
+    )
     return (out, total) if returned else out
 
 

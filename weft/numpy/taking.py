@@ -87,7 +87,7 @@ def _take_from_empty(x: Any, shape: tuple[int, ...], mode: str, fill_value: Any)
     return broadcasted(cast_values(np.asarray(value), dtype)[()], shape)
 
 
-def wrapped(index: Any, size: int) -> Any:
+def wrap_positions(index: Any, size: int) -> Any:
     """Positions modulo the length of a dimension."""
     dtype = type_of(index).dtype
     if not size:
@@ -100,7 +100,9 @@ def index_in_mode(index: Any, size: int, mode: str | None, wrap: bool = True) ->
     """Positions and mode of a gather, for the modes of `take`."""
     if mode == "wrap":
         of = type_of(index)
-        return wrapped(index if of.dtype.itemsize >= 4 else convert(index, INT32), size), "clip"
+        return wrap_positions(
+            index if of.dtype.itemsize >= 4 else convert(index, INT32), size
+        ), "clip"
     if mode == "clip" or not wrap:
         index = convert(index, INT32) if type_of(index).dtype.itemsize < 4 else index
         return index, mode or "fill"
@@ -321,5 +323,5 @@ def place(arr: Operand, mask: Operand, vals: Stored, *, inplace: NotInplace = Tr
     flat = reshape(boolean(mask), (arr.size,))
     counts = cumsum(convert(flat, INT32), 0) - np.int32(1)
     values = reshape(convert(vals, arr.dtype), (vals.size,))
-    values = take_axis(values, wrapped(counts, vals.size), 0, "clip")
+    values = take_axis(values, wrap_positions(counts, vals.size), 0, "clip")
     return reshape(choose_elements(flat, values, reshape(arr, (arr.size,))), arr.shape)

@@ -32,10 +32,10 @@ from weft.errors.argument_errors import integer_of, not_a_function, refusal
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.kinds.arguments import Passed, Prepared
 from weft.kinds.array_function import private_function
-from weft.kinds.checks import axes_of, axis_of, broadcasted, convert, promoted, refuse_out
+from weft.kinds.checks import axes_of, axis_of, broadcasted, convert, promote_values, refuse_out
 from weft.kinds.numbers import as_operand
 from weft.numpy.creation import asarray, unlisted
-from weft.numpy.reductions import all, any, boolean, kept, max, min, prod, sum, summed_dtype
+from weft.numpy.reductions import all, any, boolean, keep_dims, max, min, prod, sum, summed_dtype
 from weft.numpy.sorting import cumprod, cumsum
 from weft.numpy.ufuncs import ufunc
 from weft.numpy.vectorizing import vectorize
@@ -148,7 +148,9 @@ def reduce(
     where = None if where is True else where
     known = _REDUCTIONS.get(function.__name__)
     if known is not None and not isinstance(function, PythonUfunc):
-        return _known(function, known, a, axes, initial, keepdims=bool(keepdims), where=where)
+        return _reduce_by_known(
+            function, known, a, axes, initial, keepdims=bool(keepdims), where=where
+        )
     empty = math.prod(of.shape[d] for d in axes) == 0
     if function.identity is None and initial is None and (empty or where is not None):
         message = f"{name} has no identity to begin with"
@@ -159,10 +161,10 @@ def reduce(
     start = None if initial is None else convert(as_operand(name, initial), of.dtype)
     mask = None if where is None else broadcasted(as_operand(name, where), of.shape, name)
     how = {"function": function, "axes": axes, "keepdims": bool(keepdims)}
-    return _run(_reduced, function)(a, start, mask, **how)
+    return _run(_reduce_by_function, function)(a, start, mask, **how)
 
 
-def _known(
+def _reduce_by_known(
     function: ufunc, known: Callable[..., Any], a: Any, axes: Any, initial: Any, **how: Any
 ) -> Any:
     """Reduces by a function of `weft.numpy`."""
@@ -174,7 +176,7 @@ def _known(
 
 
 @private_function
-def _reduced(
+def _reduce_by_function(
     a: Prepared, start: Prepared | None, mask: Prepared | None, *, function: Passed, axes: Passed,
     keepdims: Passed,
 ) -> Any:  # fmt: skip
@@ -191,8 +193,8 @@ def _reduced(
         elif start is not None:
             found = function(broadcasted(start, type_of(found).shape), found)
     else:
-        found = _folded(function, rows, mask, start)
-    return kept(found, shape, axes, keepdims)
+        found = _fold_rows(function, rows, mask, start)
+    return keep_dims(found, shape, axes, keepdims)
 
 
 def _rows(a: Any, axes: Sequence[int]) -> Any:
@@ -219,7 +221,7 @@ def _by_halves(function: ufunc, rows: Any) -> Any:
     return reshape(rows, shape[1:])
 
 
-def _folded(function: ufunc, rows: Any, mask: Any, start: Any) -> Any:
+def _fold_rows(function: ufunc, rows: Any, mask: Any, start: Any) -> Any:
     """Combines the rows in order, beginning with `start` or the first row."""
     of = type_of(rows)
     if start is None:
@@ -240,7 +242,7 @@ def accumulate(function: ufunc, a: Any, axis: int, dtype: Any, out: Any) -> Any:
     """`ufunc.accumulate`."""
     name = check_binary(function, "accumulate", out)
     a, place = _along(function, name, a, axis, dtype)
-    return _run(_accumulated, function)(a, function=function, axis=place)
+    return _run(_accumulate_by_function, function)(a, function=function, axis=place)
 
 
 def _along(function: ufunc, name: str, a: Any, axis: int, dtype: Any) -> tuple[Any, int]:
@@ -254,7 +256,7 @@ def _along(function: ufunc, name: str, a: Any, axis: int, dtype: Any) -> tuple[A
 
 
 @private_function
-def _accumulated(a: Prepared, *, function: Passed, axis: Passed) -> Any:
+def _accumulate_by_function(a: Prepared, *, function: Passed, axis: Passed) -> Any:
     of = type_of(a)
     known = None if isinstance(function, PythonUfunc) else function.__name__
     if known in _WIDENED:
@@ -357,7 +359,7 @@ def at(function: ufunc, a: Any, indices: Any, b: Any, inplace: bool) -> Any:
     dtype = type_of(a).dtype
     operands = [] if b is None else [as_operand(name, b)]
     if b is not None:
-        met = type_of(promoted(name, a, operands[0])[0]).dtype
+        met = type_of(promote_values(name, a, operands[0])[0]).dtype
         if not np.can_cast(met, dtype, "same_kind"):
             message = f"{name}: results of dtype {met.name} do not go into {dtype.name}"
             got = f"{type_of(a)} and {type_of(operands[0])}"
@@ -371,11 +373,11 @@ def at(function: ufunc, a: Any, indices: Any, b: Any, inplace: bool) -> Any:
     size = type_of(a).size
     places = reshape(iota(dtypes.int32, size), type_of(a).shape)
     places = places.at[indices].get(mode="fill", fill_value=size)
-    return _run(_updated, function)(a, places, *operands, function=function)
+    return _run(_update_in_order, function)(a, places, *operands, function=function)
 
 
 @private_function
-def _updated(a: Prepared, places: Prepared, *operands: Prepared, function: Passed) -> Any:
+def _update_in_order(a: Prepared, places: Prepared, *operands: Prepared, function: Passed) -> Any:
     """Updates one position after the other; positions past the last element are left out."""
     shape, dtype, count = type_of(a).shape, type_of(a).dtype, type_of(places).size
     flat = reshape(a, (type_of(a).size,))

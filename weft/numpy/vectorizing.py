@@ -38,7 +38,7 @@ _DIMENSION = re.compile(r"^\w+$")
 CoreDims = tuple[str, ...]
 
 
-def mapped(
+def map_leading_axes(
     function: Callable[..., Any],
     sizes: Sequence[int],
     values: Sequence[Any],
@@ -55,7 +55,9 @@ def mapped(
     trees: list[Any] = []
 
     def flat(*inner: Any) -> list[Any]:
-        leaves, structure = tree.flatten(mapped(function, sizes[1:], inner, dims[1:], name))
+        leaves, structure = tree.flatten(
+            map_leading_axes(function, sizes[1:], inner, dims[1:], name)
+        )
         trees.append(structure)
         return leaves
 
@@ -100,7 +102,7 @@ def over(
         stay = tuple(n for i, n in enumerate(loop, first) if n == sizes[i])
         new = (*stay, *shape[len(loop) :])
         operands.append(value if new == shape else reshape(value, new))
-    return mapped(function, sizes, operands, dims, name)
+    return map_leading_axes(function, sizes, operands, dims, name)
 
 
 @functools.lru_cache(maxsize=256)

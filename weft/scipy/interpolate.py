@@ -30,7 +30,7 @@ from weft.kinds.checks import (
     computing_dtype,
     inexact,
     operands,
-    promoted,
+    promote_values,
 )
 from weft.ops.flags import check_flag
 
@@ -69,14 +69,16 @@ def _interpolate(
         rows.append((low, (x - start) / jnp.where(width > 0, width, 1), n))
         outside = outside | (x < points[0]) | (x > points[-1])
         missing = missing | jnp.isnan(x)
-    out = _between(values, rows, method, wide)
+    out = _interpolate_rows(values, rows, method, wide)
     rest = (1,) * (out.ndim - xi.ndim + 1)
     if fill is not None:
         out = jnp.where(outside.reshape(*outside.shape, *rest), fill.astype(wide), out)
     return jnp.where(missing.reshape(*missing.shape, *rest), jnp.nan, out).astype(dtype)
 
 
-def _between(values: Any, rows: Sequence[tuple[Any, Any, int]], method: str, dtype: Any) -> Any:
+def _interpolate_rows(
+    values: Any, rows: Sequence[tuple[Any, Any, int]], method: str, dtype: Any
+) -> Any:
     """The values at points; each row has the lower neighbour and the fraction of the way to the
     next."""
     if method == "nearest":

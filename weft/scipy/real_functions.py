@@ -27,7 +27,7 @@ from weft.kinds.checks import (
     computing_dtype,
     convert,
     inexact,
-    promoted,
+    promote_values,
 )
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type, in_dtype, promote_operands

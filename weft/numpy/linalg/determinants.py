@@ -19,9 +19,9 @@ from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftNotImplementedError
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind
-from weft.numpy.linalg.operands import SquareMatrix, is_complex, returned, widened
+from weft.numpy.linalg.operands import SquareMatrix, is_complex, restore_dtype, widen_operand
 from weft.numpy.linalg.results import SlogdetResult
-from weft.numpy.linalg.solving import identities, solved
+from weft.numpy.linalg.solving import identities, solve_batched
 from weft.ops.elementwise.arithmetic import log, sign
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
@@ -109,7 +109,7 @@ def _regular_det(a: Any) -> Any:
 def _regular_det_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (a,), (da,) = primals, tangents
     value = _regular_det(a)
-    return value, value * _trace_of_product(solved(a, identities(a)), da)
+    return value, value * _trace_of_product(solve_batched(a, identities(a)), da)
 
 
 @custom_jvp
@@ -128,7 +128,7 @@ def _adjugate(a: Any) -> Any:
     n, batch = a.shape[-1], a.shape[:-2]
     inner, border = (0, n), (n, n + _BORDER)
     completed, hopeless = _add_border(a)
-    inverse = solved(completed, identities(completed))
+    inverse = solve_batched(completed, identities(completed))
     corner = part(inverse, border, border)
     beside, below = part(inverse, inner, border), part(inverse, border, inner)
     # The derivative of det(K) det(X), with dX = -below dA beside.
@@ -177,8 +177,8 @@ def det(a: SquareMatrix) -> Array:
     Array([[ 4., -2.],
            [-2.,  1.]], dtype=float32)
     """
-    x = widened(a)
-    return returned(_small_det(x) if x.shape[-1] <= _BORDER else _det(x), a.dtype)
+    x = widen_operand(a)
+    return restore_dtype(_small_det(x) if x.shape[-1] <= _BORDER else _det(x), a.dtype)
 
 
 @custom_jvp
@@ -197,7 +197,9 @@ def _slogdet(a: Any) -> tuple[Any, Any]:
 def _slogdet_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     (a,), (da,) = primals, tangents
     value = _slogdet(a)
-    traces = diagonal(solved(a, da)).sum(-1) if a.size else full_like(da, 0, shape=a.shape[:-2])
+    traces = (
+        diagonal(solve_batched(a, da)).sum(-1) if a.size else full_like(da, 0, shape=a.shape[:-2])
+    )
     if not is_complex(a):
         return value, (zeros_like_array(value[0]), traces)
     turn = complex_of(zeros_like_array(imag(traces)), imag(traces))
@@ -228,4 +230,4 @@ def slogdet(a: SquareMatrix, *, method: Method = None) -> SlogdetResult:
     >>> sign, logabsdet
     (Array(-1., dtype=float32), Array(0., dtype=float32))
     """
-    return SlogdetResult(*[returned(x, a.dtype) for x in _slogdet(widened(a))])
+    return SlogdetResult(*[restore_dtype(x, a.dtype) for x in _slogdet(widen_operand(a))])

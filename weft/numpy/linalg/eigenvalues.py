@@ -9,7 +9,7 @@ from weft.errors.argument_errors import unknown_option
 from weft.kinds.arguments import BOTH
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import NONE, Arguments, Kind
-from weft.numpy.linalg.operands import SquareMatrix, returned, widened
+from weft.numpy.linalg.operands import SquareMatrix, restore_dtype, widen_operand
 from weft.numpy.linalg.results import EighResult, EigResult
 from weft.ops.flags import check_flag
 from weft.ops.linalg import eig as eig_operation
@@ -38,7 +38,7 @@ Symmetrize = Annotated[
 def _decompose(a: Any, triangle: str | None, symmetrize: bool | None) -> tuple[Any, Any]:
     """The eigenvectors and eigenvalues of Hermitian matrices."""
     symmetrize = triangle is None if symmetrize is None else symmetrize
-    return eigh_operation.eigh(widened(a), lower=triangle != "U", symmetrize_input=symmetrize)
+    return eigh_operation.eigh(widen_operand(a), lower=triangle != "U", symmetrize_input=symmetrize)
 
 
 @array_function
@@ -56,7 +56,7 @@ def eigh(a: SquareMatrix, UPLO: Triangle = None, symmetrize_input: Symmetrize = 
     Array([1., 2.], dtype=float32)
     """
     v, w = _decompose(a, UPLO, symmetrize_input)
-    return EighResult(returned(w, a.dtype), returned(v, a.dtype))
+    return EighResult(restore_dtype(w, a.dtype), restore_dtype(v, a.dtype))
 
 
 @array_function
@@ -71,7 +71,7 @@ def eigvalsh(
     Array([-1.,  1.], dtype=float32)
     """
     _, w = _decompose(a, UPLO, symmetrize_input)
-    return returned(w, a.dtype)
+    return restore_dtype(w, a.dtype)
 
 
 @array_function
@@ -87,7 +87,7 @@ def eig(a: SquareMatrix) -> EigResult:
     >>> jnp.linalg.eig(jnp.array([[0.0, -1.0], [1.0, 0.0]])).eigenvalues
     Array([0.+1.j, 0.-1.j], dtype=complex64)
     """
-    return EigResult(*eig_operation.eig(widened(a), compute_left_eigenvectors=False))
+    return EigResult(*eig_operation.eig(widen_operand(a), compute_left_eigenvectors=False))
 
 
 @array_function
@@ -100,6 +100,6 @@ def eigvals(a: SquareMatrix) -> Array:
     Array([2.+0.j, 3.+0.j], dtype=complex64)
     """
     [w] = eig_operation.eig(
-        widened(a), compute_left_eigenvectors=False, compute_right_eigenvectors=False
+        widen_operand(a), compute_left_eigenvectors=False, compute_right_eigenvectors=False
     )
     return w

@@ -11,7 +11,7 @@ from weft.errors.argument_errors import unknown_option
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function
 from weft.kinds.kind import Arguments, Kind
-from weft.numpy.linalg.operands import Hermitian, Matrix, SquareMatrix, returned, widened
+from weft.numpy.linalg.operands import Hermitian, Matrix, SquareMatrix, restore_dtype, widen_operand
 from weft.numpy.linalg.results import QRResult, SVDResult
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, full_like
@@ -69,12 +69,12 @@ def cholesky(a: SquareMatrix, *, upper: Flag = False, symmetrize_input: Flag = T
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    x = widened(a)
+    x = widen_operand(a)
     if upper and not symmetrize_input:
         # Only the upper triangle is read, which is the lower one of the adjoint.
         x = adjoint(x)
     factor = cholesky_operation.cholesky(x, symmetrize_input=symmetrize_input)
-    return returned(adjoint(factor) if upper else factor, a.dtype)
+    return restore_dtype(adjoint(factor) if upper else factor, a.dtype)
 
 
 @overload
@@ -101,13 +101,13 @@ def qr(a: Matrix, mode: Mode = "reduced") -> Any:
     Array([[1., 0.],
            [0., 2.]], dtype=float32)
     """
-    x = widened(a)
+    x = widen_operand(a)
     if mode == "raw":
         packed, taus = qr_operation.geqrf(x)
-        return returned(packed.mT, a.dtype), returned(taus, a.dtype)
+        return restore_dtype(packed.mT, a.dtype), restore_dtype(taus, a.dtype)
     q, r = qr_operation.qr(x, full_matrices=mode == "complete")
-    r = returned(r, a.dtype)
-    return r if mode == "r" else QRResult(returned(q, a.dtype), r)
+    r = restore_dtype(r, a.dtype)
+    return r if mode == "r" else QRResult(restore_dtype(q, a.dtype), r)
 
 
 def hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
@@ -172,7 +172,7 @@ def svd(
     >>> s
     Array([2., 1.], dtype=float32)
     """
-    x, subset = widened(a), subset_by_index
+    x, subset = widen_operand(a), subset_by_index
     if hermitian:
         u, s, vh = hermitian_svd(x)
         if subset is not None:
@@ -181,8 +181,8 @@ def svd(
         u, s, vh = svd_operation.svd(x, full_matrices=full_matrices, subset_by_index=subset)
     else:
         s = svd_operation.svd(x, compute_uv=False, subset_by_index=subset)
-    s = returned(s, a.dtype)
-    return SVDResult(returned(u, a.dtype), s, returned(vh, a.dtype)) if compute_uv else s
+    s = restore_dtype(s, a.dtype)
+    return SVDResult(restore_dtype(u, a.dtype), s, restore_dtype(vh, a.dtype)) if compute_uv else s
 
 
 @array_function
@@ -192,4 +192,4 @@ def svdvals(x: Matrix, /) -> Array:
     >>> jnp.linalg.svdvals(jnp.array([[0.0, 2.0], [1.0, 0.0]]))
     Array([2., 1.], dtype=float32)
     """
-    return returned(svd_operation.svd(widened(x), compute_uv=False), x.dtype)
+    return restore_dtype(svd_operation.svd(widen_operand(x), compute_uv=False), x.dtype)

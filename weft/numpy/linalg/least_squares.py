@@ -24,10 +24,10 @@ from weft.numpy.linalg.operands import (
     PromotedMatrix,
     PromotedVector,
     check_square,
-    returned,
-    widened,
+    restore_dtype,
+    widen_operand,
 )
-from weft.numpy.linalg.solving import identities, solved
+from weft.numpy.linalg.solving import identities, solve_batched
 from weft.numpy.reductions import squared_size
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
@@ -89,20 +89,20 @@ def _exceeds(s: Any, tolerance: Any, greatest: Any = None) -> Any:
 
 
 @custom_jvp
-def _assembled(a: Any, u: Any, inverse: Any, vh: Any) -> Any:
+def _assemble_pinv(a: Any, u: Any, inverse: Any, vh: Any) -> Any:
     """The pseudoinverse of a, from singular vectors and inverted singular values."""
     return matmul(adjoint(vh), scaled_rows(adjoint(u), inverse))
 
 
-@_assembled.defjvp
-def _assembled_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+@_assemble_pinv.defjvp
+def _assemble_pinv_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     """The derivative of Golub and Pereyra, in a alone.
 
     The factors count as constants: singular vectors need not have a derivative where the
     pseudoinverse has one.
     """
     a, da = primals[0], tangents[0]
-    p = _assembled(*primals)
+    p = _assemble_pinv(*primals)
     ph, dah = adjoint(p), adjoint(da)
     outside = dah - matmul(matmul(dah, a), p)
     inside = dah - matmul(p, matmul(a, dah))
@@ -119,7 +119,7 @@ def _pseudoinverse(a: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any, Any]:
         u, s, vh = svd(a, full_matrices=False)
     counted = _exceeds(s, stop_gradient(rtol), s[..., 0]) if s.shape[-1] else s > s
     inverse = (1 / select(counted, s, full_like(s, np.inf))).astype(a.dtype)
-    return _assembled(a, *[stop_gradient(x) for x in (u, inverse, vh)]), s, counted
+    return _assemble_pinv(a, *[stop_gradient(x) for x in (u, inverse, vh)]), s, counted
 
 
 @array_function
@@ -142,19 +142,19 @@ def pinv(
     """
     rtol = rcond if rtol is None else rtol
     rtol = _default(a, 10.0) if rtol is None else rtol
-    return returned(_pseudoinverse(widened(a), rtol, hermitian)[0], a.dtype)
+    return restore_dtype(_pseudoinverse(widen_operand(a), rtol, hermitian)[0], a.dtype)
 
 
 @private_function
 def _lstsq(a: Prepared, b: Prepared, rcond: Prepared | None) -> Any:
     dtype, tolerance = a.dtype, _default(a) if rcond is None else rcond
-    a, b = widened(a), widened(b)
+    a, b = widen_operand(a), widen_operand(b)
     p, s, counted = _pseudoinverse(a, tolerance, False)
     columns = b[:, None] if b.ndim == 1 else b
     x = matmul(p, columns)
     residuals = squared_size(columns - matmul(a, x)).sum(0)
     x = x[:, 0] if b.ndim == 1 else x
-    return returned(x, dtype), returned(residuals, dtype), counted.sum(0), s
+    return restore_dtype(x, dtype), restore_dtype(residuals, dtype), counted.sum(0), s
 
 
 def _system(a: tuple[int, ...], b: tuple[int, ...]) -> Fix:
@@ -220,7 +220,7 @@ def matrix_rank(
     """
     if M.ndim < 2:
         return M.any().astype(dtypes.default_int())
-    x = widened(M)
+    x = widen_operand(M)
     s = abs(eigh(x)[1]) if hermitian else svd(x, compute_uv=False)
     if tol is not None or not s.shape[-1]:
         return _exceeds(s, _default(M) if tol is None else tol).sum(-1)
@@ -256,14 +256,14 @@ def cond(x: Matrix, p: CondOrder = None) -> Array:
     if 0 in x.shape[-2:]:
         message, wanted = "it takes matrices with elements", "one row and one column or more"
         raise ShapeError(message, got=f"x: {type_of(x)}", wanted=wanted)
-    wide = widened(x)
+    wide = widen_operand(x)
     if p in (None, 2, -2):
         s = svd(wide, compute_uv=False)
         first, last = s[..., 0], s[..., -1]
         out = last / first if p == -2 else first / last
     else:
-        axes, inverse = (x.ndim - 2, x.ndim - 1), solved(wide, identities(wide))
+        axes, inverse = (x.ndim - 2, x.ndim - 1), solve_batched(wide, identities(wide))
         out = matrix_norm_of(wide, axes, p) * matrix_norm_of(inverse, axes, p)
     # NaN without one in the matrix: it is singular.
     singular = (out != out) & ~(wide != wide).any((-2, -1))
-    return returned(select(singular, full_like(out, np.inf), out), x.dtype)
+    return restore_dtype(select(singular, full_like(out, np.inf), out), x.dtype)

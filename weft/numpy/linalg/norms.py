@@ -16,7 +16,7 @@ from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, inexact
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy.linalg.operands import Matrix, Numbers
-from weft.numpy.reductions import kept, squared_size
+from weft.numpy.reductions import keep_dims, squared_size
 from weft.ops.elementwise.arithmetic import exp, log
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.stable_sums import flat_sqrt_p
@@ -97,7 +97,7 @@ def _vector_norm(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> A
         out = abs(x).sum(axes)
     else:
         out = _general_norm(abs(x), axes, float(order))
-    return kept(out.astype(dtypes.to_real(dtype)), shape, axes, keepdims)
+    return keep_dims(out.astype(dtypes.to_real(dtype)), shape, axes, keepdims)
 
 
 def _fill(value: float, like: Any) -> Any:
@@ -119,7 +119,7 @@ def _matrix_norm(x: Any, axes: tuple[int, int], order: Any, keepdims: bool) -> A
     _check_elements(x, axes, order)
     dtype = inexact(x.dtype)
     out = matrix_norm_of(x.astype(accumulator(dtype)), axes, order)
-    return kept(out.astype(dtypes.to_real(dtype)), x.shape, axes, keepdims)
+    return keep_dims(out.astype(dtypes.to_real(dtype)), x.shape, axes, keepdims)
 
 
 def _check_elements(x: Any, axes: tuple[int, int], order: Any) -> None:

@@ -115,13 +115,13 @@ Hermitian = Annotated[
 ]
 
 
-def widened(x: Any) -> Any:
+def widen_operand(x: Any) -> Any:
     """Converts an operand to the dtype of the computation."""
     of = type_of(x)
     return x if of.dtype in ACCEPTED and not of.weak_type else convert(x, computing_dtype(of.dtype))
 
 
-def returned(x: Any, operand_dtype: Any) -> Any:
+def restore_dtype(x: Any, operand_dtype: Any) -> Any:
     """Converts a real result to the real dtype of the operands; a complex one stays as it is."""
     dtype = type_of(x).dtype
     if dtype == operand_dtype or dtype in dtypes.COMPLEX:

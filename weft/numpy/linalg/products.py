@@ -17,8 +17,8 @@ from weft.kinds.array_function import array_function
 from weft.kinds.checks import axis_of, check_arrays
 from weft.kinds.kind import Arguments, Kind
 from weft.numpy import diagonals, linear_algebra
-from weft.numpy.linalg.operands import Matrix, SquareMatrix, returned, widened
-from weft.numpy.linalg.solving import identities, solved
+from weft.numpy.linalg.operands import Matrix, SquareMatrix, restore_dtype, widen_operand
+from weft.numpy.linalg.solving import identities, solve_batched
 from weft.numpy.linear_algebra import matmul
 
 # ---- chains and powers ---------------------------------------------------------------------------
@@ -124,8 +124,8 @@ def matrix_power(a: SquareMatrix, n: Integer) -> Array:
         return identities(a)
     x, power = a, abs(n)
     if n < 0:
-        x = widened(a)
-        x = solved(x, identities(x))
+        x = widen_operand(a)
+        x = solve_batched(x, identities(x))
     out: Any = None
     while power:
         if power % 2:
@@ -133,7 +133,7 @@ def matrix_power(a: SquareMatrix, n: Integer) -> Array:
         power //= 2
         if power:
             x = matmul(x, x)
-    return returned(out, a.dtype) if n < 0 else out
+    return restore_dtype(out, a.dtype) if n < 0 else out
 
 
 # ---- functions of `weft.numpy` in the standard's form --------------------------------------------

@@ -26,8 +26,8 @@ from weft.numpy.linalg.operands import (
     PromotedVector,
     SquareMatrix,
     Vector,
-    returned,
-    widened,
+    restore_dtype,
+    widen_operand,
 )
 from weft.ops.collectives.all_reduce import pbroadcast
 from weft.ops.elementwise.convert import stop_gradient
@@ -59,7 +59,7 @@ def _solve_factored_transposed(packed: Any, permutation: Any, b: Any) -> Any:
     return reordered(x, sort_key_val(permutation, places, last)[1], -2)
 
 
-def solved(a: Any, b: Any) -> Any:
+def solve_batched(a: Any, b: Any) -> Any:
     """Solves a x = b in one dtype of LAPACK; batch dimensions of `a` broadcast to those of `b`."""
     packed, _, permutation = lu(stop_gradient(a))
     # For an invariant right-hand side the transposed system would communicate.
@@ -88,10 +88,10 @@ def identities(a: Any) -> Any:
 def _solve_broadcast(a: Any, b: Any) -> Any:
     """Solves a x = b, for one vector and all matrices, or for matrices that broadcast."""
     dtype = a.dtype
-    a, b = widened(a), widened(b)
+    a, b = widen_operand(a), widen_operand(b)
     if b.ndim == 1:
         b = broadcasted(b[:, None], (*a.shape[:-1], 1))
-        return returned(solved(a, b)[..., 0], dtype)
+        return restore_dtype(solve_batched(a, b)[..., 0], dtype)
     if a.ndim == 2 and b.ndim > 2:
         # One matrix for all: the right-hand sides become columns of one.
         beside = b.transpose(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1)
@@ -141,8 +141,8 @@ def inv(a: SquareMatrix) -> Array:
     Array([[0.5 , 0.  ],
            [0.  , 0.25]], dtype=float32)
     """
-    x = widened(a)
-    return returned(solved(x, identities(x)), a.dtype)
+    x = widen_operand(a)
+    return restore_dtype(solve_batched(x, identities(x)), a.dtype)
 
 
 @array_function

@@ -11,10 +11,10 @@ import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors.argument_errors import wrong_shape, wrong_value
-from weft.kinds.arguments import NEVER, Flag, NoEffect, choice, common, of_rank, refused
+from weft.kinds.arguments import NEVER, Flag, NoEffect, choice, common, of_rank, refused_kind
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.kind import Arguments, Kind
-from weft.numpy.linalg.operands import PromotedSquare, returned, widened
+from weft.numpy.linalg.operands import PromotedSquare, restore_dtype, widen_operand
 from weft.ops.elementwise.selection import select as select_
 from weft.ops.linalg import eigh as eigh_operation
 from weft.ops.linalg.cholesky import cholesky
@@ -22,7 +22,7 @@ from weft.ops.linalg.matrices import adjoint, matmul, on_diagonal, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
 
 
-def mirrored(x: Any, lower: bool) -> Any:
+def mirror_triangle(x: Any, lower: bool) -> Any:
     """The Hermitian matrices with the given triangle and a real diagonal."""
     strict = triangle(x, lower, -1 if lower else 1)
     return select_(on_diagonal(type_of(x)), x.real.astype(x.dtype), strict + adjoint(strict))
@@ -46,7 +46,7 @@ def _generalized_eigh(a: Any, b: Any, type: int, vectors: bool) -> tuple[Any, An
 
 
 Selection = Annotated[
-    None, refused("all are computed", "take those of the result that you need: w[lo:hi]")
+    None, refused_kind("all are computed", "take those of the result that you need: w[lo:hi]")
 ]
 Problem = Annotated[int, choice(1, 2, 3)]
 
@@ -98,14 +98,14 @@ def eigh(
     Array([2., 4.], dtype=float32)
     """
     if b is None:
-        v, w = eigh_operation.eigh(widened(a), lower=lower, symmetrize_input=False)
+        v, w = eigh_operation.eigh(widen_operand(a), lower=lower, symmetrize_input=False)
     elif a.shape != b.shape:
         raise wrong_shape(f"a: {type_of(a)}, b: {type_of(b)}", "a b of the shape of a")
     else:
-        pair = mirrored(widened(a), lower), mirrored(widened(b), lower)
+        pair = mirror_triangle(widen_operand(a), lower), mirror_triangle(widen_operand(b), lower)
         v, w = _generalized_eigh(*pair, type, not eigvals_only)
-    w = returned(w, a.dtype)
-    return w if eigvals_only else (w, returned(v, a.dtype))
+    w = restore_dtype(w, a.dtype)
+    return w if eigvals_only else (w, restore_dtype(v, a.dtype))
 
 
 def _range(value: Any, call: Arguments) -> Any:
@@ -130,8 +130,8 @@ AnyDiagonal = Annotated[Any, dataclasses.replace(_vector, arrays=True)]
 Select = Annotated[str, choice("a", "i", "v")]
 Range = Annotated[Any, Kind(_range, "what is selected, two numbers", plain=NEVER)]
 AnyRange = Annotated[Any, Kind(lambda value, call: value, "two numbers")]
-NoTolerance = Annotated[Any, refused("results are exact to roundoff", "leave it out")]
-NoKey = Annotated[Any, refused("nothing is drawn", "leave it out")]
+NoTolerance = Annotated[Any, refused_kind("results are exact to roundoff", "leave it out")]
+NoKey = Annotated[Any, refused_kind("nothing is drawn", "leave it out")]
 
 
 @array_function
@@ -144,14 +144,18 @@ def _eigh_tridiagonal(
         got = f"d: {type_of(d)}, e: {type_of(e)}"
         raise wrong_shape(got, "d of n >= 1 elements and e of n - 1")
     first, last = select_range if select == "i" else (0, n - 1)
-    d, e = widened(d).real, widened(e)
+    d, e = widen_operand(d).real, widen_operand(e)
     v, w = eigh_operation.eigh(
         jnp.diag(d.astype(e.dtype)) + jnp.diag(e, -1),
         lower=True,
         symmetrize_input=False,
         subset_by_index=(first, last + 1),
     )
-    return returned(w, dtype) if eigvals_only else (returned(w, dtype), returned(v, dtype))
+    return (
+        restore_dtype(w, dtype)
+        if eigvals_only
+        else (restore_dtype(w, dtype), restore_dtype(v, dtype))
+    )
 
 
 @overload

@@ -21,8 +21,8 @@ from weft.interpreters.jvp import jvp_flat
 from weft.kinds.arguments import Flag, choice, count_from
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert
-from weft.numpy.linalg.operands import PromotedSquare, SquareMatrix, returned, widened
-from weft.numpy.linalg.solving import solved
+from weft.numpy.linalg.operands import PromotedSquare, SquareMatrix, restore_dtype, widen_operand
+from weft.numpy.linalg.solving import solve_batched
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.matrices import matmul, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
@@ -74,7 +74,7 @@ def _exponential(a: Any, *, upper: bool, squarings: int) -> Any:
     if upper:
         out = triangular_solve(triangle(even - odd, False), even + odd, left_side=True)
     else:
-        out = solved(even - odd, even + odd)
+        out = solve_batched(even - odd, even + odd)
     most = jnp.max(times)
 
     def step(x: Any, number: Any) -> tuple[Any, None]:
@@ -107,8 +107,8 @@ def expm(A: SquareMatrix, *, upper_triangular: Flag = False, max_squarings: Coun
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
-    x = triangle(widened(A), False) if upper_triangular else widened(A)
-    return returned(_exponential(x, upper=upper_triangular, squarings=max_squarings), A.dtype)
+    x = triangle(widen_operand(A), False) if upper_triangular else widen_operand(A)
+    return restore_dtype(_exponential(x, upper=upper_triangular, squarings=max_squarings), A.dtype)
 
 
 @overload
@@ -151,7 +151,7 @@ def expm_frechet(
     def exponential(x: Any) -> Any:
         return _exponential(x, upper=False, squarings=16)
 
-    a, e = widened(A), widened(E)
+    a, e = widen_operand(A), widen_operand(E)
     if method == "blockEnlarge":
         n = a.shape[-1]
         upper = jnp.concatenate([a, e], axis=-1)
@@ -160,5 +160,5 @@ def expm_frechet(
         value, tangent = whole[..., :n, :n], whole[..., :n, n:]
     else:
         [value], [tangent] = jvp_flat(lambda x: [exponential(x)], [a], [e])
-    tangent = returned(tangent, A.dtype)
-    return (returned(value, A.dtype), tangent) if compute_expm else tangent
+    tangent = restore_dtype(tangent, A.dtype)
+    return (restore_dtype(value, A.dtype), tangent) if compute_expm else tangent

@@ -18,8 +18,8 @@ from weft.numpy.linalg.operands import (
     PromotedMatrix,
     PromotedVector,
     SquareMatrix,
-    returned,
-    widened,
+    restore_dtype,
+    widen_operand,
 )
 from weft.numpy.linalg.polar import Precision, Steps, unitary_factor
 from weft.numpy.vectorizing import over
@@ -123,15 +123,15 @@ def lu(
     Array([[1., 3.],
            [0., 2.]], dtype=float32)
     """
-    packed, _, order = lu_operation.lu(widened(a))
+    packed, _, order = lu_operation.lu(widen_operand(a))
     m, k = packed.shape[-2], min(packed.shape[-2:])
     lower = triangle(part(packed, None, (0, k)), True, -1) + eye(packed.dtype, (m, k))
-    upper = returned(triangle(part(packed, (0, k)), False), a.dtype)
+    upper = restore_dtype(triangle(part(packed, (0, k)), False), a.dtype)
     # Column j of the permutation has its 1 in row order[j].
     p = order[..., None, :] == broadcasted_iota(order.dtype, (m, m), 0)
     if permute_l:
-        return returned(matmul(p.astype(packed.dtype), lower), a.dtype), upper
-    return p.astype(dtypes.to_real(inexact(a.dtype))), returned(lower, a.dtype), upper
+        return restore_dtype(matmul(p.astype(packed.dtype), lower), a.dtype), upper
+    return p.astype(dtypes.to_real(inexact(a.dtype))), restore_dtype(lower, a.dtype), upper
 
 
 @array_function
@@ -149,8 +149,8 @@ def lu_factor(
     >>> lu_factor(jnp.array([[0.0, 2.0], [1.0, 3.0]]))[1]
     Array([1, 1], dtype=int32)
     """
-    packed, pivots, _ = lu_operation.lu(widened(a))
-    return returned(packed, a.dtype), pivots
+    packed, pivots, _ = lu_operation.lu(widen_operand(a))
+    return restore_dtype(packed, a.dtype), pivots
 
 
 @array_function
@@ -175,14 +175,18 @@ def qr(
     Array([[1., 0.],
            [0., 2.]], dtype=float32)
     """
-    x, dtype = widened(a), a.dtype
+    x, dtype = widen_operand(a), a.dtype
     if mode == "raw":
         packed, taus, *order = (qr_operation.geqp3 if pivoting else qr_operation.geqrf)(x)
         upper = triangle(part(packed, (0, min(packed.shape[-2:]))), False)
-        return (returned(packed, dtype), returned(taus, dtype)), returned(upper, dtype), *order
+        return (
+            (restore_dtype(packed, dtype), restore_dtype(taus, dtype)),
+            restore_dtype(upper, dtype),
+            *order,
+        )
     q, r, *order = qr_operation.qr(x, pivoting=pivoting, full_matrices=mode != "economic")
-    r = returned(r, dtype)
-    return (r, *order) if mode == "r" else (returned(q, dtype), r, *order)
+    r = restore_dtype(r, dtype)
+    return (r, *order) if mode == "r" else (restore_dtype(q, dtype), r, *order)
 
 
 @array_function
@@ -225,9 +229,9 @@ def qr_multiply(
         return product, triangle(part(packed, (0, k)), False), *order
 
     columns = (c[:, None] if left else c[None]) if vector else c
-    product, upper, *order = over(multiply, (widened(a), widened(columns)), (2, 2))
+    product, upper, *order = over(multiply, (widen_operand(a), widen_operand(columns)), (2, 2))
     product = product[..., 0] if vector and left else product[..., 0, :] if vector else product
-    return returned(product, a.dtype), returned(upper, a.dtype), *order
+    return restore_dtype(product, a.dtype), restore_dtype(upper, a.dtype), *order
 
 
 @overload
@@ -273,12 +277,16 @@ def svd(
     Array([2., 1.], dtype=float32)
     """
     out = svd_operation.svd(
-        widened(a),
+        widen_operand(a),
         full_matrices=full_matrices,
         compute_uv=compute_uv,
         algorithm=_DRIVERS[lapack_driver],
     )
-    return tuple([returned(x, a.dtype) for x in out]) if compute_uv else returned(out, a.dtype)
+    return (
+        tuple([restore_dtype(x, a.dtype) for x in out])
+        if compute_uv
+        else restore_dtype(out, a.dtype)
+    )
 
 
 @overload
@@ -315,8 +323,8 @@ def hessenberg(
     Array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    packed, taus = schur_operation.hessenberg(widened(a))
-    h = returned(triangle(packed, False, -1), a.dtype)
+    packed, taus = schur_operation.hessenberg(widen_operand(a))
+    h = restore_dtype(triangle(packed, False, -1), a.dtype)
     if not calc_q:
         return h
     q = broadcasted(eye(packed.dtype, packed.shape[-2:]), packed.shape)
@@ -324,7 +332,7 @@ def hessenberg(
     if n > 1:
         inner = householder_product(part(packed, (1, n), (0, n - 1)), taus)
         q = dynamic_update_slice(q, inner, (*[0] * (q.ndim - 2), 1, 1))
-    return h, returned(q, a.dtype)
+    return h, restore_dtype(q, a.dtype)
 
 
 @array_function
@@ -350,12 +358,12 @@ def polar(
     Array([[3, 0],
            [0, 2]], dtype=int32)
     """
-    x, right = widened(a), side == "right"
+    x, right = widen_operand(a), side == "right"
     if method == "svd":
         u, s, vh = svd_operation.svd(x, full_matrices=False)
         v = adjoint(vh) if right else u
         p = matmul(scaled_columns(v, s.astype(v.dtype)), adjoint(v))
-        return returned(matmul(u, vh), a.dtype), returned(p, a.dtype)
+        return restore_dtype(matmul(u, vh), a.dtype), restore_dtype(p, a.dtype)
     m, n = x.shape[-2:]
     if (m < n) if right else (m > n):
         wanted = "at least as many rows as columns" if right else "no more rows than columns"
@@ -367,4 +375,4 @@ def polar(
 
     # The left factors are the right ones of the adjoint.
     u, p = over(factors, (x if right else adjoint(x),), (2,))
-    return returned(u if right else adjoint(u), a.dtype), returned(p, a.dtype)
+    return restore_dtype(u if right else adjoint(u), a.dtype), restore_dtype(p, a.dtype)

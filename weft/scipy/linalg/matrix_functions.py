@@ -23,7 +23,7 @@ from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import check_arrays, check_dimensions, convert
 from weft.kinds.kind import Arguments, Kind
-from weft.numpy.linalg.operands import SquareMatrix, check_square, matrix_kind, widened
+from weft.numpy.linalg.operands import SquareMatrix, check_square, matrix_kind, widen_operand
 from weft.ops.linalg.matrices import adjoint, matmul
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.scipy.linalg.schur import triangular_schur
@@ -90,7 +90,7 @@ def sqrtm(A: SquareMatrix, blocksize: OneBlock = 1) -> Array:
     Array([[2., 0.],
            [0., 3.]], dtype=float32)
     """
-    x = widened(A)
+    x = widen_operand(A)
     if not x.size:
         return x.astype(dtypes.to_complex(x.dtype))
     if x.ndim == 2:
@@ -184,7 +184,7 @@ def funm(A: OneSquare, func: Function, disp: Flag = True) -> Any:
     Array([[2., 0.],
            [0., 3.]], dtype=float32)
     """
-    t, z = triangular_schur(widened(A))
+    t, z = triangular_schur(widen_operand(A))
     values = func(t.diagonal())
     check_arrays(values)
     if type_of(values).shape != (t.shape[-1],):

@@ -13,7 +13,7 @@ from weft.errors.argument_errors import wrong_shape
 from weft.kinds.arguments import NoEffect, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert
-from weft.numpy.linalg.operands import SquareMatrix, is_complex, returned, widened
+from weft.numpy.linalg.operands import SquareMatrix, is_complex, restore_dtype, widen_operand
 from weft.numpy.vectorizing import over
 from weft.ops.linalg import schur as schur_operation
 from weft.ops.linalg.matrices import triangle
@@ -48,11 +48,11 @@ def schur(a: SquareMatrix, output: Form = "real") -> tuple[Array, Array]:
     Array([[2., 1.],
            [0., 3.]], dtype=float32)
     """
-    x = widened(a)
+    x = widen_operand(a)
     if output[0] == "c":
         return complex_schur(x)
     t, z = schur_operation.schur(x)
-    return returned(t, a.dtype), returned(z, a.dtype)
+    return restore_dtype(t, a.dtype), restore_dtype(z, a.dtype)
 
 
 def triangular_schur(a: Any) -> tuple[Any, Any]:

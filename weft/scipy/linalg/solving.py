@@ -25,15 +25,15 @@ from weft.numpy.linalg.operands import (
     Vector,
     check_matrices,
     matrix_kind,
-    returned,
-    widened,
+    restore_dtype,
+    widen_operand,
 )
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.lu import lu_pivots_to_permutation
 from weft.ops.linalg.matrices import adjoint, conjugate, matmul, reordered, swapped, triangle
 from weft.ops.linalg.triangular_solve import triangular_solve
-from weft.scipy.linalg.eigenvalues import mirrored
+from weft.scipy.linalg.eigenvalues import mirror_triangle
 
 __all__ = ["cho_solve", "det", "inv", "lu_solve", "solve", "solve_triangular"]
 
@@ -119,7 +119,7 @@ def _system(a: Any, b: Any) -> tuple[Any, Any]:
 
 def _solution(x: Any, b: Any) -> Any:
     """Converts the solution to the operands' dtype, and drops the dimension added to a vector."""
-    return returned(x[..., 0] if b.ndim == 1 else x, b.dtype)
+    return restore_dtype(x[..., 0] if b.ndim == 1 else x, b.dtype)
 
 
 def _solve_cholesky(factor: Any, b: Any) -> Any:
@@ -170,8 +170,8 @@ def solve(
         half = triangle(x, lower)
         x = half + triangle(swapped(half), not lower, 1 if lower else -1)
     else:
-        x = mirrored(x, lower)
-    solved = _solve_positive if assume_a == "pos" else numpy_solving.solved
+        x = mirror_triangle(x, lower)
+    solved = _solve_positive if assume_a == "pos" else numpy_solving.solve_batched
     return _solution(solved(x, columns), b)
 
 

@@ -20,8 +20,8 @@ from weft.kinds.arguments import choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import convert
 from weft.kinds.kind import Arguments, Kind
-from weft.numpy.linalg.operands import PromotedMatrix, PromotedSquare, returned, widened
-from weft.numpy.linalg.solving import solved
+from weft.numpy.linalg.operands import PromotedMatrix, PromotedSquare, restore_dtype, widen_operand
+from weft.numpy.linalg.solving import solve_batched
 from weft.numpy.vectorizing import over
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.eig import eig
@@ -59,8 +59,8 @@ def _by_eigenvectors(a: Any, b: Any) -> Any:
 
     def solve(c: Any) -> Any:
         # The second system has V on the right.
-        scaled = matmul(solved(u, c), v) / (x[:, None] + y[None, :])
-        return matmul(matmul(u, scaled), solved(v, jnp.eye(v.shape[-1], dtype=v.dtype)))
+        scaled = matmul(solve_batched(u, c), v) / (x[:, None] + y[None, :])
+        return matmul(matmul(u, scaled), solve_batched(v, jnp.eye(v.shape[-1], dtype=v.dtype)))
 
     return x, y, solve
 
@@ -133,5 +133,5 @@ def solve_sylvester(
     def solve(a: Any, b: Any, c: Any) -> Any:
         return c if 0 in c.shape else sylvester(a, b, c, by_schur=method == "schur", tol=tol)
 
-    wide = widened(A), widened(B), widened(C)
-    return returned(over(solve, wide, (2, 2, 2)), A.dtype)
+    wide = widen_operand(A), widen_operand(B), widen_operand(C)
+    return restore_dtype(over(solve, wide, (2, 2, 2)), A.dtype)

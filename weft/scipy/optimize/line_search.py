@@ -50,7 +50,7 @@ def _select(condition: Any, x: _Point, y: _Point) -> _Point:
     return _Point(*(jnp.where(condition, a, b) for a, b in zip(x, y, strict=True)))
 
 
-def _between(low: _Point, high: _Point) -> Any:
+def _cubic_minimum(low: _Point, high: _Point) -> Any:
     """The minimum of the cubic through both ends, or the middle if it is near an end."""
     width = high.step - low.step
     safe = jnp.where(width == 0, 1, width)
@@ -98,7 +98,7 @@ def line_search(
         other = _select(turned, below, state.high)
         high_end = _select(high, point, other)
         zooming = state.zooming | high | (point.slope >= 0)
-        following = jnp.where(zooming, _between(low_end, high_end), 2 * point.step)
+        following = jnp.where(zooming, _cubic_minimum(low_end, high_end), 2 * point.step)
         better = enough & ~bad & (point.value < state.best.value)
         eps = jnp.finfo(point.step.dtype).eps
         narrow = zooming & (abs(high_end.step - low_end.step) <= 2 * eps * abs(point.step))

@@ -32,7 +32,7 @@ from weft.kinds.checks import (
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import number_for
 from weft.numpy import fft
-from weft.numpy.linalg.operands import widened
+from weft.numpy.linalg.operands import widen_operand
 from weft.ops.indexing.gather import GatherDimensionNumbers, gather
 from weft.scipy.signal.trends import remove_trend
 
@@ -235,7 +235,7 @@ def _scale(window: Any, fs: Any, scaling: str) -> Any:
 @_promote_freely
 def _short_time(x: Any, window: Any, axis: int, plan: _Plan) -> Any:
     """The transforms, with frequencies at `axis` and times last."""
-    x = jnp.moveaxis(widened(x), axis, -1)
+    x = jnp.moveaxis(widen_operand(x), axis, -1)
     window = convert(window, x.real.dtype)
     out = _transforms(_extend(x, plan), window, plan)
     out = out * jnp.sqrt(_scale(window, 1, "spectrum"))
@@ -258,13 +258,13 @@ def _power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 @_promote_freely
 def _densities(x: Any, y: Any, window: Any, fs: Any, axis: int, average: str, plan: _Plan) -> Any:
     """Averages products of transforms over all parts; for one signal (y is None) the real power."""
-    x = jnp.moveaxis(widened(x), axis, -1)
+    x = jnp.moveaxis(widen_operand(x), axis, -1)
     window, fs = (convert(z, x.real.dtype) for z in (window, fs))
     out = _transforms(x, window, plan)
     if y is None:
         out = _power(out)
     else:
-        y = jnp.moveaxis(widened(y), axis, -1)
+        y = jnp.moveaxis(widen_operand(y), axis, -1)
         out = jnp.conj(out) * _transforms(y, window, plan)
     out = jnp.mean(out, axis=-2) if average == "mean" else _median(out)
     out = out * _scale(window, fs, plan.scaling)

@@ -10,7 +10,7 @@ import numpy as np
 import weft.numpy as jnp
 from weft.arrays.array import Array
 from weft.errors.argument_errors import wrong_value
-from weft.kinds.arguments import NEVER, OneAxis, choice, of_rank, refused
+from weft.kinds.arguments import NEVER, OneAxis, choice, of_rank, refused_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import computing_dtype, inexact
 from weft.kinds.kind import Arguments, Kind
@@ -47,7 +47,7 @@ def _parts(value: Any, call: Arguments) -> tuple[int, ...]:
 
 
 Breaks = Annotated[Any, Kind(_parts, "one or several indices", (0.5, 99, None), 1, plain=NEVER)]
-NotInPlace = Annotated[None, refused("arrays do not change in place", "use the result")]
+NotInPlace = Annotated[None, refused_kind("arrays do not change in place", "use the result")]
 
 
 @array_function

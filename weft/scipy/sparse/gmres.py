@@ -32,7 +32,7 @@ def _along(basis: Any, w: Any) -> Any:
     )
 
 
-def _combined(basis: Any, factors: Any) -> Any:
+def _combine_basis(basis: Any, factors: Any) -> Any:
     """The sum of basis vectors, each times a factor."""
 
     def one(v: Any) -> Any:
@@ -51,7 +51,7 @@ def _unit(x: Any, least: Any) -> tuple[Any, Any]:
     return tree.map(lambda v: v * convert(factor, v.real.dtype), x), jnp.where(fine, length, 0)
 
 
-def _extended(a: Operator, scale: Any, basis: Any, k: Any) -> tuple[Any, Any]:
+def _extend_basis(a: Operator, scale: Any, basis: Any, k: Any) -> tuple[Any, Any]:
     """The basis with one more vector, and the next column of H.
 
     Classical Gram-Schmidt, done twice: as accurate as the modified one, and all products at once.
@@ -59,15 +59,15 @@ def _extended(a: Operator, scale: Any, basis: Any, k: Any) -> tuple[Any, Any]:
     w = scale(a(tree.map(lambda v: v[k], basis)))
     before = norm(w)
     h = _along(basis, w)
-    w = difference(w, _combined(basis, h))
+    w = difference(w, _combine_basis(basis, h))
     more = _along(basis, w)
-    w = difference(w, _combined(basis, more))
+    w = difference(w, _combine_basis(basis, more))
     unit, length = _unit(w, jnp.finfo(before.dtype).eps * before)
     basis = tree.map(lambda v, new: v.at[k + 1].set(new), basis, unit)
     return basis, (h + more).at[k + 1].set(convert(length, h.dtype))
 
 
-def _back_substituted(r: Any, y: Any) -> Any:
+def _back_substitute(r: Any, y: Any) -> Any:
     """Solves r x = y for an upper triangular r; zero where r has no pivot."""
     diagonal = jnp.diagonal(r)
     missing = diagonal == 0
@@ -76,21 +76,21 @@ def _back_substituted(r: Any, y: Any) -> Any:
     return x[:, 0]
 
 
-def _batched(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count: int) -> Any:
+def _gmres_batched(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count: int) -> Any:
     """The combination of all `count` vectors with least residual, computed at the end."""
 
     def more(k: Any, state: Any) -> Any:
         basis, h = state
-        basis, column = _extended(a, scale, basis, k)
+        basis, column = _extend_basis(a, scale, basis, k)
         return basis, h.at[:, k].set(column)
 
     h = jnp.zeros((count + 1, count), _dtype(basis))
     basis, h = fori_loop(0, count, more, (basis, h))
     q, r = qr(h)
-    return basis, _back_substituted(r, jnp.conj(q[0]) * convert(length, h.dtype))
+    return basis, _back_substitute(r, jnp.conj(q[0]) * convert(length, h.dtype))
 
 
-def _rotated(column: Any, rotations: Any, k: Any) -> Any:
+def _apply_rotations(column: Any, rotations: Any, k: Any) -> Any:
     """Applies the rotations of earlier columns to a column of H."""
 
     def one(i: Any, column: Any) -> Any:
@@ -114,8 +114,10 @@ def _rotation(upper: Any, lower: Any) -> tuple[Any, Any]:
     return c, jnp.where(fine, phase * jnp.conj(lower) / safe, 0)
 
 
-def _incremental(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count: int) -> Any:
-    """`_batched`, with H made triangular column by column, until the residual is <= `bound`."""
+def _gmres_incremental(
+    a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count: int
+) -> Any:
+    """`_gmres_batched`, with H made triangular column by column, until the residual is <= `bound`."""
     dtype = _dtype(basis)
 
     def unfinished(state: Any) -> Any:
@@ -124,8 +126,8 @@ def _incremental(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, c
 
     def step(state: Any) -> Any:
         k, basis, r, rest, rotations = state
-        basis, column = _extended(a, scale, basis, k)
-        column = _rotated(column, rotations, k)
+        basis, column = _extend_basis(a, scale, basis, k)
+        column = _apply_rotations(column, rotations, k)
         c, s = _rotation(column[k], column[k + 1])
         column = column.at[k].set(c * column[k] + s * column[k + 1]).at[k + 1].set(0)
         rest = rest.at[k + 1].set(-jnp.conj(s) * rest[k]).at[k].set(c * rest[k])
@@ -136,17 +138,17 @@ def _incremental(a: Operator, scale: Any, basis: Any, length: Any, bound: Any, c
     start = (0, basis, jnp.zeros((count + 1, count), dtype), rest, jnp.zeros((count, 2), dtype))
     k, basis, r, rest, _ = while_loop(unfinished, step, start)
     # Columns that were not reached have no pivot.
-    return basis, _back_substituted(r[:count], rest[:count])
+    return basis, _back_substitute(r[:count], rest[:count])
 
 
-_METHODS = {"batched": _batched, "incremental": _incremental}
+_METHODS = {"batched": _gmres_batched, "incremental": _gmres_incremental}
 
 
 def _dtype(basis: Any) -> Any:
     return jnp.result_type(*tree.leaves(basis))
 
 
-def _restarted(
+def _restart_gmres(
     a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any, way: str,
     restart: int,
 ) -> Any:  # fmt: skip
@@ -164,7 +166,7 @@ def _restarted(
         basis = tree.map(lambda v: jnp.zeros((count + 1, *v.shape), v.dtype).at[0].set(v), unit)
         inner = bound * size / length
         basis, factors = _METHODS[way](a, scale, basis, size, inner, count)
-        x = plus(x, 1, _combined(basis, factors))
+        x = plus(x, 1, _combine_basis(basis, factors))
         return x, norm(difference(b, a(x))), length, k + 1
 
     first = norm(difference(b, a(x0)))

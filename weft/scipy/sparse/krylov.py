@@ -12,7 +12,15 @@ from typing import Any, TypeVar, overload
 import weft.numpy as jnp
 from weft.control_flow.while_loop import while_loop
 from weft.errors import api_boundary
-from weft.scipy.sparse.tree_vectors import Operator, difference, dot, norm, plus, scaled, solution
+from weft.scipy.sparse.tree_vectors import (
+    Operator,
+    difference,
+    dot,
+    norm,
+    plus,
+    scale_tree,
+    solution,
+)
 from weft.typing import Array, ArrayLike
 
 Tree = TypeVar("Tree")
@@ -81,7 +89,7 @@ def cg(
     return solution(_conjugate_gradients, A, b, x0, M, **options), None
 
 
-def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any) -> Any:
+def _bicgstab(a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxiter: Any) -> Any:
     """The algorithm of H. A. van der Vorst (1992), preconditioned from the right."""
 
     def unfinished(state: Any) -> Any:
@@ -109,7 +117,7 @@ def _stabilized(a: Operator, b: Any, x0: Any, bound: Any, scale: Operator, maxit
 
     shadow = r = difference(b, a(x0))
     one = jnp.ones_like(dot(r, r))
-    nothing = scaled(0.0, r)
+    nothing = scale_tree(0.0, r)
     start = (x0, r, nothing, nothing, one, one, one, 0, jnp.zeros_like(one, dtype=bool))
     return while_loop(unfinished, step, start)[0]
 

@@ -33,7 +33,7 @@ def norm(x: Any) -> Any:
     return jnp.sqrt(dot(x, x).real)
 
 
-def scaled(factor: Any, x: Any) -> Any:
+def scale_tree(factor: Any, x: Any) -> Any:
     """Multiplies each leaf, in its own dtype, by a number."""
     return tree.map(lambda leaf: _as(factor, leaf) * leaf, x)
 
@@ -145,12 +145,12 @@ def solution(
     elif not hasattr(maxiter, "type"):
         maxiter = integer_of(maxiter, "maxiter")
     # Matrices are operands: one executable serves all of a shape.
-    solve = _solved if _is_matrix(a) and _is_matrix(m) else _solved.function
+    solve = _solve_linear if _is_matrix(a) and _is_matrix(m) else _solve_linear.function
     return solve(a, b, guess, m, tol, atol, maxiter, method, hermitian, options)
 
 
 @private_function
-def _solved(
+def _solve_linear(
     a: Prepared, b: Prepared, guess: Prepared | None, m: Prepared | None, tol: Prepared, atol:
     Prepared, maxiter: Prepared, method: Passed, hermitian: Passed, options: Passed,
 ) -> Any:  # fmt: skip

@@ -37,13 +37,13 @@ def canonical(q: Operand) -> Any:
 
 
 @array_function
-def conjugated(q: Operand) -> Any:
+def conjugate(q: Operand) -> Any:
     """The inverse rotation."""
     return jnp.concatenate([-q[..., :3], q[..., 3:]], axis=-1)
 
 
 @array_function
-def composed(p: Operand, q: Operand) -> Any:
+def compose(p: Operand, q: Operand) -> Any:
     """The rotation by q and then by p."""
     p, q = jnp.broadcast_arrays(p, q)
     u, v = p[..., :3], q[..., :3]
@@ -53,7 +53,7 @@ def composed(p: Operand, q: Operand) -> Any:
 
 
 @array_function
-def applied(q: Operand, vectors: Operand) -> Any:
+def rotate(q: Operand, vectors: Operand) -> Any:
     """Rotated vectors: v + 2 w (u x v) + 2 u x (u x v)."""
     u, w = q[..., :3], q[..., 3:]
     u, vectors = jnp.broadcast_arrays(u, vectors)
@@ -163,7 +163,7 @@ def euler_quaternion(angles: Operand, *, axes: Letters = "xyz") -> Any:
         if out is None:
             out = one
         else:
-            out = composed(out, one) if letter.isupper() else composed(one, out)
+            out = compose(out, one) if letter.isupper() else compose(one, out)
     return out
 
 

@@ -21,7 +21,7 @@ from weft.kinds.checks import (
     convert,
     inexact,
     length_of,
-    promoted,
+    promote_values,
 )
 from weft.numpy.linalg.eigenvalues import eigh
 from weft.ops.flags import check_flag
@@ -209,7 +209,7 @@ class Rotation(NamedTuple):
     @api_boundary
     def inv(self) -> Rotation:
         """The inverse rotations."""
-        return Rotation(quaternions.conjugated(self.quat))
+        return Rotation(quaternions.conjugate(self.quat))
 
     @api_boundary
     def magnitude(self) -> Array:

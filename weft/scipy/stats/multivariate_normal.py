@@ -32,7 +32,7 @@ def _check_square(of: ArrayType, call: Arguments) -> None:
 Covariance = Annotated[Any, real("a variance or square matrices", 1.0, _check_square)]
 NotSingular = Annotated[
     None,
-    refused(
+    refused_kind(
         "the covariance has to be positive definite",
         "leave it out; a singular covariance gets a density by adding eps * eye(n) to it",
     ),
