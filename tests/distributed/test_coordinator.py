@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from weft.distributed.coordinator import Coordinator
-from weft.distributed.messages import decoded, encoded
+from weft.distributed.messages import decode, encode
 
 pytestmark = pytest.mark.fast
 
@@ -17,8 +17,8 @@ async def hello(port, number, count):
     """What a process is told when it comes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     about = {"process_id": number, "num_processes": count, "host": "here", "pid": 1, "versions": {}}
-    writer.write(encoded({"hello": about}))
-    answer = decoded(await reader.readline())
+    writer.write(encode({"hello": about}))
+    answer = decode(await reader.readline())
     writer.close()
     return answer
 

@@ -318,7 +318,7 @@ def test_what_a_plugin_refuses(plugin):
     number = ctypes.c_int64(0)
     with pytest.raises(errors.WeftError, match="handler of 'bad': this plugin takes nothing bad"):
         ffi_registry.register("bad", platform, {"execute": code(LIBRARY.Same)}, 1)
-    assert not ffi_registry.registered("bad", platform)
+    assert not ffi_registry.is_registered("bad", platform)
     with pytest.raises(errors.WeftError, match="type 'bad': this plugin takes nothing bad"):
         ffi_registry.register_type("bad", platform, ctypes.addressof(number), None)
     assert number.value == 0 and library.errors_left() == 0

@@ -27,7 +27,7 @@ def sign(x):
 
 ROWS = [
     Op(lax.neg, np.negative, dtypes.NUMERIC, ulps=0),
-    Op(lax.rounded, np.positive, dtypes.INEXACT, ulps=0),
+    Op(lax.round_product, np.positive, dtypes.INEXACT, ulps=0),
     Op(lax.add, np.add, dtypes.NUMERIC, arity=2, ulps=by_kind(0.5, 1)),
     Op(lax.sub, np.subtract, dtypes.NUMERIC, arity=2, ulps=by_kind(0.5, 1)),
     Op(lax.mul, np.multiply, dtypes.NUMERIC, arity=2, ulps=by_kind(0.5, 2)),

@@ -30,12 +30,12 @@ Types = Sequence[ArrayType]
 _EXACT = dtypes.ANY | dtypes.NARROW
 
 
-def stored(array: Array) -> Stored:
+def stored_values(array: Array) -> Stored:
     """The values of an array as they are stored: of random keys, their bits."""
     return array._stored()
 
 
-def restored(values: Stored, type: ArrayType, device: Any = None) -> Array:
+def from_stored_values(values: Stored, type: ArrayType, device: Any = None) -> Array:
     """The array of a type from its stored values, on a device (None: the default one)."""
     return as_stored(values, type, device)
 
@@ -130,7 +130,7 @@ class HostFunction:
         if not yields_to(got, type):
             raise self.bad_result(DTypeError, i, "has another dtype than was promised", got, type)
         if isinstance(type.dtype, KeyDType):
-            return stored(value)
+            return stored_values(value)
         array = np.asarray(value)
         with np.errstate(over="ignore"):  # 1e300 in float32 is infinity, as everywhere.
             out = np.ascontiguousarray(array, type.dtype).reshape(type.shape)
@@ -163,7 +163,7 @@ class HostFunction:
 
 def handed_over(values: Stored, type: ArrayType) -> Any:
     """An operand for the user's function: a NumPy array, or an array of random keys."""
-    return restored(values, type) if isinstance(type.dtype, KeyDType) else values
+    return from_stored_values(values, type) if isinstance(type.dtype, KeyDType) else values
 
 
 def exact_type(value: Any) -> ArrayType:

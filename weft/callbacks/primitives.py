@@ -22,8 +22,8 @@ from weft.callbacks.host_functions import (
     HostFunction,
     MappedHostFunction,
     ProgramCallback,
-    restored,
-    stored,
+    from_stored_values,
+    stored_values,
 )
 from weft.core import rules
 from weft.core.effects import DEBUG, IO, ORDERED_DEBUG, ORDERED_IO
@@ -243,8 +243,8 @@ debug_callback_p = Primitive("debug_callback", multiple_results=True, memoise=Fa
 def callback_impl(*args: Any, callback: Any, result_types: Types, **params: Any) -> list[Array]:
     arrays = [as_array(x) for x in args]
     place = joint_place(arrays, callback.what)
-    outs = callback([stored(x) for x in arrays], [x.type for x in arrays], result_types)
-    return [restored(x, type, place) for x, type in zip(outs, result_types, strict=True)]
+    outs = callback([stored_values(x) for x in arrays], [x.type for x in arrays], result_types)
+    return [from_stored_values(x, type, place) for x, type in zip(outs, result_types, strict=True)]
 
 
 def callback_type(

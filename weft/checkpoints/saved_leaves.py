@@ -149,11 +149,11 @@ def _chunk(shape: Sequence[int], shard: Sequence[int], itemsize: int) -> tuple[i
         parts = ceil(prod(chunk) * itemsize / CHUNK_BYTES)
         if parts > 1:
             whole = chunk[dimension] == length
-            chunk[dimension] = _cut(chunk[dimension], parts, whole)
+            chunk[dimension] = _chunk_length(chunk[dimension], parts, whole)
     return tuple(max(1, length) for length in chunk)
 
 
-def _cut(length: int, parts: int, whole: bool) -> int:
+def _chunk_length(length: int, parts: int, whole: bool) -> int:
     """The length of about `parts` parts. A dimension that is not `whole` in a shard is divided
     evenly or not at all, since no chunk belongs to two shards."""
     if parts >= length:

@@ -169,7 +169,7 @@ def program_token() -> str:
 @contextlib.contextmanager
 def _new_directory(partial: pathlib.Path, token: str) -> Any:
     """Makes the directory, and locks it."""
-    if not remove_left(partial):
+    if not remove_abandoned(partial):
         raise _in_use(partial)
     partial.parent.mkdir(parents=True, exist_ok=True)
     partial.mkdir()
@@ -201,7 +201,7 @@ def _lock(number: int) -> bool:
     return True
 
 
-def remove_left(path: pathlib.Path) -> bool:
+def remove_abandoned(path: pathlib.Path) -> bool:
     """Removes the files of a killed writer; False if a writer is at work."""
     try:
         number = os.open(path, os.O_RDONLY)

@@ -23,7 +23,7 @@ from weft.checkpoints.saving import (
     check_free,
     checked_path,
     program_token,
-    remove_left,
+    remove_abandoned,
     write,
 )
 from weft.distributed.host_data import broadcast_one_to_all
@@ -140,7 +140,7 @@ class Checkpoints:
         """Removes the files of killed writers."""
         for kind in (PARTIAL, _REMOVED):
             for path in self.directory.glob(f"step_*{kind}"):
-                remove_left(path)
+                remove_abandoned(path)
 
     def _remove_old(self, newest: int) -> None:
         """Removes the checkpoints of old steps; always keeps the newest."""

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.distributed.agreement import Agreement
-from weft.distributed.messages import LIMIT, Message, address_of, decoded, encoded, keep_alive
+from weft.distributed.messages import LIMIT, Message, address_of, decode, encode, keep_alive
 from weft.distributed.watch import (
     BEHIND_AFTER,
     LOOK_EVERY,
@@ -68,7 +68,7 @@ class Member:
     def send(self, message: Message) -> None:
         """Sends a message, unless the process is gone."""
         if not self.writer.is_closing():
-            self.writer.write(encoded(message))
+            self.writer.write(encode(message))
 
 
 class Coordinator:
@@ -114,11 +114,11 @@ class Coordinator:
         member: Member | None = None
         try:
             async with asyncio.timeout(10):
-                about = decoded(await reader.readline())["hello"]
+                about = decode(await reader.readline())["hello"]
             member = self._admit(about, writer)
             if member is not None:
                 while line := await reader.readline():
-                    self._receive(member, decoded(line))
+                    self._receive(member, decode(line))
         except (OSError, ValueError, KeyError, TypeError, TimeoutError):
             pass  # whoever it was, it does not speak as a process of the group does, or is gone
         finally:

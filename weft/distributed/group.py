@@ -23,7 +23,7 @@ from typing import Any
 
 from weft.base import source
 from weft.base.notebooks import line_text
-from weft.distributed.messages import SECONDARY, Message, decoded, encoded, print_notice
+from weft.distributed.messages import SECONDARY, Message, decode, encode, print_notice
 from weft.distributed.waits import Waits, collectives, place_of
 from weft.distributed.watch import ASK_EVERY, SILENT_AFTER
 from weft.errors import DistributedError, Fix
@@ -189,7 +189,7 @@ class Group:
     def _send(self, message: Message) -> None:
         try:
             with self._sending:
-                self.connection.sendall(encoded(message))
+                self.connection.sendall(encode(message))
         except OSError:  # the listening thread finds out as well, and says so
             self._await_failure(_MOMENT, _UNREACHABLE)
             raise self._failed() from None
@@ -198,7 +198,7 @@ class Group:
         with contextlib.suppress(OSError, ValueError), self.connection.makefile("rb") as lines:
             for line in lines:
                 self._heard = time.monotonic()
-                ((kind, content),) = decoded(line).items()
+                ((kind, content),) = decode(line).items()
                 getattr(self, f"_on_{kind}")(content)
         if not self._leaving:
             self.fail(_UNREACHABLE)

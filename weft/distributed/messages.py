@@ -16,12 +16,12 @@ SECONDARY = 76
 """The exit status of a process that ends because another one failed."""
 
 
-def encoded(message: Message) -> bytes:
+def encode(message: Message) -> bytes:
     """The bytes of a message."""
     return json.dumps(message).encode() + b"\n"
 
 
-def decoded(line: bytes) -> Message:
+def decode(line: bytes) -> Message:
     """The message of some bytes. Raises ValueError for invalid ones."""
     out = json.loads(line)
     if not isinstance(out, dict):

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.distributed.cluster import Membership, find
 from weft.distributed.group import Group
-from weft.distributed.messages import address_of, decoded, encoded, keep_alive, print_notice
+from weft.distributed.messages import address_of, decode, encode, keep_alive, print_notice
 from weft.errors import DistributedError, Fix, GuardError, WeftValueError, api_boundary
 from weft.runtime import client, coordination
 from weft.version import __version__
@@ -185,7 +185,7 @@ def _join(
         _start_coordinator(member, bind_address, timeout, heartbeat_timeout)
     connection = _connect(member, deadline)
     keep_alive(connection, heartbeat_timeout)
-    connection.sendall(encoded({"hello": _about(member)}))
+    connection.sendall(encode({"hello": _about(member)}))
     # The coordinator says in time that others are missing.
     connection.settimeout(max(0.0, deadline - time.monotonic()) + 10)
     port = _service_port(member, connection)
@@ -291,4 +291,4 @@ def _next_message(connection: socket.socket) -> dict[str, Any]:
         if not part:
             break
         line += part
-    return decoded(line)
+    return decode(line)

@@ -34,7 +34,7 @@ from weft.errors.argument_errors import conversion_text
 from weft.export.call_exported import PortableProgram, call_exported_p
 from weft.export.portability import DisabledSafetyCheck, check_custom_calls
 from weft.export.serialized_values import Split
-from weft.export.writing import serialized
+from weft.export.writing import serialize_exported
 from weft.ops.structural.sharding_constraint import constrain
 from weft.runtime import client
 from weft.runtime.backends.device_placement import compilers_sharding
@@ -214,7 +214,7 @@ class Exported:
         >>> weft.grad(again.call)(3.0)
         Array(6., dtype=float32, weak_type=True)
         """
-        return serialized(self, vjp_order)
+        return serialize_exported(self, vjp_order)
 
     def has_vjp(self) -> bool:
         """Whether there is a derivative: it was exported here, or serialized with one."""

@@ -54,7 +54,7 @@ class DisabledSafetyCheck:
         return f"DisabledSafetyCheck.{self.kind}({repr(self.target) if self.target else ''})"
 
 
-def checked_disabled(checks: Any, operation: str) -> tuple[DisabledSafetyCheck, ...]:
+def check_disabled(checks: Any, operation: str) -> tuple[DisabledSafetyCheck, ...]:
     """The checks to leave out. Raises WeftTypeError for other values."""
     out = tuple(checks)
     for check in out:

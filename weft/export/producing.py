@@ -32,8 +32,8 @@ from weft.export.exported import Exported, has_tangent
 from weft.export.portability import (
     DisabledSafetyCheck,
     check_custom_calls,
+    check_disabled,
     check_effects,
-    checked_disabled,
     checked_platforms,
 )
 from weft.export.serialized_trees import tree_to_data
@@ -100,7 +100,7 @@ def export(
         fix = Fix("jit", "pass weft.jit(function)")
         raise WeftArgumentError(message, got=got, wanted="a jitted function", fix=fix)
     names = checked_platforms(platforms, client.backend().platform)
-    checks = checked_disabled(disabled_checks, "export")
+    checks = check_disabled(disabled_checks, "export")
 
     @functools.wraps(fun_jit, updated=())
     @api_boundary("export")

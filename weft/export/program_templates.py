@@ -108,7 +108,7 @@ class Fitter:
             inverse = self.inverses.get(i)
             if inverse is None:
                 rows = [[Fraction(_basis_value(b, s)) for b in basis] for s in self.samples]
-                inverse = self.inverses[i] = inverted(rows[: len(basis)])
+                inverse = self.inverses[i] = invert(rows[: len(basis)])
             if not inverse:
                 continue
             known = [Fraction(x) for x in numbers[: len(basis)]]
@@ -163,7 +163,7 @@ def bases_of(variables: Sequence[str]) -> list[list[Basis]]:
     return out
 
 
-def inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
+def invert(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
     """The inverse of a matrix, by elimination; empty for a singular one."""
     n = len(rows)
     work = [[*row, *(Fraction(i == j) for j in range(n))] for i, row in enumerate(rows)]

@@ -12,7 +12,7 @@ from weft.export.call_exported import PortableProgram
 from weft.export.calling_convention import maximum_supported_calling_convention_version
 from weft.export.container import Fields, invalid_bytes_error, unpack
 from weft.export.exported import Exported
-from weft.export.portability import DisabledSafetyCheck, checked_disabled
+from weft.export.portability import DisabledSafetyCheck, check_disabled
 from weft.export.serialized_sizes import sizes_from_data
 from weft.export.serialized_trees import tree_from_data
 from weft.export.serialized_values import array_from_data, split_from_data, type_from_data
@@ -35,7 +35,7 @@ def deserialize(blob: Any, *, disabled_checks: Sequence[DisabledSafetyCheck] = (
     damaged or no exported function, for a later format or StableHLO, and for containers, dtypes and
     random generators that are not known here.
     """
-    checks = checked_disabled(disabled_checks, "export.deserialize")
+    checks = check_disabled(disabled_checks, "export.deserialize")
     header, sections = unpack(blob)
     header.text("writer")
     programs = header.objects("programs")

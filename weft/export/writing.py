@@ -13,7 +13,7 @@ from weft.export.serialized_values import array_to_data, split_to_data, type_to_
 from weft.version import __version__
 
 
-def serialized(exported: Any, vjp_order: int) -> bytes:
+def serialize_exported(exported: Any, vjp_order: int) -> bytes:
     """The bytes that `Exported.serialize` returns."""
     if type(vjp_order) is not int or vjp_order < 0:
         message = "vjp_order counts derivatives"

@@ -112,7 +112,7 @@ def register_ffi_target(name: str, fn: Any, platform: str = "cpu", api_version: 
     stages = {stage: _address(operation, repr(stage), own, True) for stage, own in given.items()}
     new = (stages, int(api_version))
     with _lock:
-        if (name, platform) in _targets or ffi_registry.registered(name, platform):
+        if (name, platform) in _targets or ffi_registry.is_registered(name, platform):
             raise _taken_error(operation, name, platform, new == _targets.get((name, platform)))
         ffi_registry.register(name, platform, stages, new[1])
         _targets[name, platform] = new
@@ -209,7 +209,7 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
     weft.errors.WeftValueError: nothing is registered as 'nobody' on cpu
     ...
     """
-    if not any(ffi_registry.registered(name, platform) for platform in _PLATFORMS):
+    if not any(ffi_registry.is_registered(name, platform) for platform in _PLATFORMS):
         check_registered(name, "cpu", "register_ffi_target_as_batch_partitionable")
     with _lock:
         ffi_registry.split_along_batch(name)
@@ -226,7 +226,7 @@ def check_registered(
 ) -> None:
     """Raises WeftValueError if a module for the platform cannot call this name, or not by this
     version of the interface. A call by the wrong one would end the process."""
-    if not ffi_registry.registered(name, platform):
+    if not ffi_registry.is_registered(name, platform):
         own = "" if platform == "cpu" else f", platform={platform!r}"
         message = f"nothing is registered as {name!r} on {platform}"
         got = f"the name {name!r}"

@@ -18,7 +18,7 @@ from weft.kinds.array_function import array_function
 from weft.kinds.checks import axes_of, axis_of, broadcast_shape, broadcasted, common_shape
 from weft.kinds.kind import Arguments, Kind
 from weft.kinds.numbers import canonical_type
-from weft.ops.elementwise.arithmetic import mul, rounded, sub
+from weft.ops.elementwise.arithmetic import mul, round_product, sub
 from weft.ops.elementwise.bits import bitwise_and
 from weft.ops.elementwise.complex import conj
 from weft.ops.indexing.slicing import slice_in_dim
@@ -451,7 +451,7 @@ def _minor(x: Sequence[Any], y: Sequence[Any], i: int, j: int) -> Any:
     """x[i] y[j] - x[j] y[i], which is exactly 0 for equal vectors."""
     first, second = mul(x[i], y[j]), mul(x[j], y[i])
     if first.dtype in dtypes.INEXACT:
-        first, second = rounded(first), rounded(second)
+        first, second = round_product(first), round_product(second)
     return sub(first, second)
 
 

@@ -89,11 +89,11 @@ def sequential_random_bits(
         )
         words = bitwise_or(shift_left(high, np.uint64(32)), low)
     elif width < 32:
-        words = slice_in_dim(_cut(words, width), 0, size)
+        words = slice_in_dim(_split_words(words, width), 0, size)
     return reshape(words, shape)
 
 
-def _cut(words: Any, width: int) -> Any:
+def _split_words(words: Any, width: int) -> Any:
     """Cuts words into numbers of 8 or 16 bits, the lowest of each word first."""
     dtype = np.dtype(f"uint{width}")
     shifts = [np.uint32(i * width) for i in range(32 // width)]

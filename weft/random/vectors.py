@@ -28,7 +28,7 @@ from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.eigh import eigh
-from weft.ops.linalg.matrices import diagonal, matmul, part, scaled_columns, swapped
+from weft.ops.linalg.matrices import diagonal, matmul, part, scaled_columns, transpose_matrices
 from weft.ops.linalg.qr import qr
 from weft.ops.linalg.svd import svd
 from weft.ops.reductions.reduce import reduce_max
@@ -200,7 +200,7 @@ def multivariate_normal(
     drawn = convert(draw_normal(stream_of(key), whole, dtype), wide)
     factor = _factor(convert(cov, wide), method)
     if factor.ndim == 2:
-        turned = matmul(reshape(drawn, (prod(shape), n)), swapped(factor))
+        turned = matmul(reshape(drawn, (prod(shape), n)), transpose_matrices(factor))
     else:
         turned = matmul(repeated(factor, (*whole, n)), expand_dims(drawn, [len(whole)]))
     return convert(repeated(convert(mean, wide), whole) + reshape(turned, whole), dtype)
@@ -262,4 +262,4 @@ def orthogonal(
     q, r = qr(convert(drawn, computing_dtype(dtype)), full_matrices=False)
     # Q R with a positive diagonal of R is unique, and its Q is unbiased.
     q = scaled_columns(q, sign(diagonal(part(r, (0, short)))))
-    return convert(swapped(q) if n < m else q, dtype)
+    return convert(transpose_matrices(q) if n < m else q, dtype)

@@ -21,7 +21,7 @@ from weft.custom_derivatives.custom_vjp_rules import custom_vjp_p
 from weft.experimental.jet.taylor_trace import (
     Coefficients,
     JetTrace,
-    instantiated,
+    instantiate_zeros,
     jet_flat,
     jet_program,
     series_rules,
@@ -42,7 +42,7 @@ def flags_of(terms: Terms) -> Flags:
 def given(active: Flags, primals: Values, terms: Terms) -> list[Any]:
     """All coefficients of the marked values, one value after the other."""
     rows = zip(active, primals, terms, strict=True)
-    return [t for mark, x, own in rows if mark for t in instantiated(own, x)]
+    return [t for mark, x, own in rows if mark for t in instantiate_zeros(own, x)]
 
 
 def split(marks: Sequence[bool], order: int, values: Values) -> list[Coefficients]:
@@ -63,7 +63,7 @@ def one_jaxpr(
     return outs[:n], split(marks, trace.order, outs[n:])
 
 
-def conditional(
+def cond_series(
     trace: JetTrace, primitive: Primitive, primals: Values, terms: Terms, params: Params
 ) -> Any:
     branches: Sequence[Jaxpr] = params["branches"]
@@ -76,7 +76,7 @@ def conditional(
     return outs[:n], split(wanted, trace.order, outs[n:])
 
 
-def carried(
+def propagate_carry(
     jaxpr: Jaxpr, order: int, before: Flags, carry: Flags, after: Flags
 ) -> tuple[Flags, tuple[Jaxpr, Flags]]:
     """Which carried values come to have coefficients, and the body for these; `before` and `after`
@@ -89,7 +89,7 @@ def carried(
     return fixpoint(carry, make, lambda made: made[1])
 
 
-def scanned(
+def scan_series(
     trace: JetTrace, primitive: Primitive, primals: Values, terms: Terms, params: Params
 ) -> Any:
     jaxpr, loop = Loop.of(params)
@@ -97,7 +97,7 @@ def scanned(
     consts, carry, xs = loop.split(primals)
     consts_t, carry_t, xs_t = loop.split(terms)
     fixed, stepped = flags_of(consts_t), flags_of(xs_t)
-    flags, (program, marks) = carried(jaxpr, order, fixed, flags_of(carry_t), stepped)
+    flags, (program, marks) = propagate_carry(jaxpr, order, fixed, flags_of(carry_t), stepped)
     moved = [sum(own) * order for own in (fixed, flags, stepped)]
     counts = [len(consts), moved[0], len(carry), moved[1], len(xs), moved[2]]
     n = loop.num_carry
@@ -148,7 +148,7 @@ def repeated(
     consts, carry = primals[n : n + m], primals[n + m :]
     consts_t, carry_t = terms[n : n + m], terms[n + m :]
     fixed = flags_of(consts_t)
-    flags, (program, _) = carried(body, order, fixed, flags_of(carry_t), ())
+    flags, (program, _) = propagate_carry(body, order, fixed, flags_of(carry_t), ())
     a, b = sum(fixed) * order, len(carry)
 
     def made() -> tuple[Jaxpr, Jaxpr]:
@@ -185,7 +185,7 @@ def custom_backward(
     return jet_flat(custom_body(params), primals, terms, trace.order, params["name"])
 
 
-def shard_mapped(
+def shard_map_series(
     trace: JetTrace, primitive: Primitive, primals: Values, terms: Terms, params: Params
 ) -> Any:
     function, out_specs = body_of(params)
@@ -215,17 +215,17 @@ def shard_mapped(
 def given_rows(marks: Flags, primals: Values, terms: Terms) -> list[list[Any]]:
     """All coefficients of each marked value; none of the others."""
     rows = zip(marks, primals, terms, strict=True)
-    return [instantiated(own, x) if mark else [] for mark, x, own in rows]
+    return [instantiate_zeros(own, x) if mark else [] for mark, x, own in rows]
 
 
 series_rules.update(
     {
-        cond_p: conditional,
+        cond_p: cond_series,
         custom_vjp_p: custom_backward,
         jit_p: one_jaxpr,
         remat_p: one_jaxpr,
-        scan_p: scanned,
-        shard_map_p: shard_mapped,
+        scan_p: scan_series,
+        shard_map_p: shard_map_series,
         while_p: repeated,
     }
 )

@@ -12,7 +12,7 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError, WeftValueErr
 from weft.errors.argument_errors import describe_value
 from weft.experimental.jet import taylor_loops as taylor_loops  # rules are registered at import
 from weft.experimental.jet import taylor_rules as taylor_rules
-from weft.experimental.jet.taylor_trace import instantiated, jet_flat, scaled
+from weft.experimental.jet.taylor_trace import instantiate_zeros, jet_flat, scale
 from weft.interpreters.staging import check_function, check_results
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.structural.shape import broadcast_in_dim
@@ -69,7 +69,7 @@ def jet(
     factors = [factorial(k) if factorial_scaled else 1 for k in range(1, order + 1)]
     coefficients = [
         [
-            scaled(1 / factor, _term(i, k, term, x))
+            scale(1 / factor, _term(i, k, term, x))
             for k, (factor, term) in enumerate(zip(factors, terms, strict=True))
         ]
         for i, (terms, x) in enumerate(zip(series, values, strict=True))
@@ -107,8 +107,8 @@ def _derivatives(x: Any, terms: Any, factors: Sequence[int]) -> list[Any]:
     """The derivatives of a result; zeros of its dtype if it is not floating."""
     if type_of(x).dtype not in dtypes.INEXACT:
         return [zeros(type_of(x)) for _ in factors]
-    pairs = zip(factors, instantiated(terms, x), strict=True)
-    return [scaled(factor, term) for factor, term in pairs]
+    pairs = zip(factors, instantiate_zeros(terms, x), strict=True)
+    return [scale(factor, term) for factor, term in pairs]
 
 
 def _argument(i: int, x: Any) -> Any:

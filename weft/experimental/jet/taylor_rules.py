@@ -20,7 +20,7 @@ from weft.experimental.jet.taylor_trace import (
     Coefficients,
     JetTrace,
     rules_by_fact,
-    scaled,
+    scale,
     series_rules,
 )
 from weft.ops.elementwise.arithmetic import (
@@ -60,7 +60,7 @@ def minus(x: Sum, y: Sum) -> Sum:
     return neg(y) if x is None else sub(x, y)
 
 
-def convolved(times: Callable[[Any, Any], Any], xs: Coefficients, ys: Coefficients, k: int) -> Sum:
+def convolve(times: Callable[[Any, Any], Any], xs: Coefficients, ys: Coefficients, k: int) -> Sum:
     """The k-th coefficient of a product, of coefficients from the zeroth on."""
     total = None
     for i in range(k + 1):
@@ -74,7 +74,7 @@ def times_slope(xs: Coefficients, ys: Coefficients, k: int) -> Sum:
     total = None
     for i in range(1, k + 1):
         if xs[i] is not None and ys[k - i] is not None:
-            total = plus(total, scaled(i / k, mul(xs[i], ys[k - i])))
+            total = plus(total, scale(i / k, mul(xs[i], ys[k - i])))
     return total
 
 
@@ -116,7 +116,7 @@ def bilinear(
 ) -> Any:
     times = partial(primitive.bind, **params)
     xs, ys = ([x, *own] for x, own in zip(primals, terms, strict=True))
-    found = [convolved(times, xs, ys, k) for k in range(trace.order + 1)]
+    found = [convolve(times, xs, ys, k) for k in range(trace.order + 1)]
     return found[0], found[1:]
 
 
@@ -144,7 +144,7 @@ def exponential(start: Callable[[Any], Any], base: float = 1.0) -> Callable[...,
 
     def series(y: Any, xs: list[Any]) -> list[Any]:
         ys: list[Any] = [start(y)]
-        slopes = [xs[0], *(scaled(base, x) for x in xs[1:])]
+        slopes = [xs[0], *(scale(base, x) for x in xs[1:])]
         for k in range(1, len(xs)):
             ys.append(times_slope(slopes, ys, k))
         return ys[1:]
@@ -162,7 +162,7 @@ def logarithm(shift: float) -> Callable[..., list[Any]]:
             total = xs[k]
             for i in range(1, k):
                 if ys[i] is not None and xs[k - i] is not None:
-                    total = minus(total, scaled(i / k, mul(ys[i], xs[k - i])))
+                    total = minus(total, scale(i / k, mul(ys[i], xs[k - i])))
             ys.append(None if total is None else div(total, of))
         return ys[1:]
 
@@ -177,7 +177,7 @@ def root_series(y: Any, xs: list[Any]) -> list[Any]:
         for i in range(1, k):
             if ys[i] is not None and ys[k - i] is not None:
                 total = minus(total, mul(ys[i], ys[k - i]))
-        ys.append(None if total is None else div(total, scaled(2, y)))
+        ys.append(None if total is None else div(total, scale(2, y)))
     return ys[1:]
 
 
@@ -217,7 +217,7 @@ def quotient(
 
 def product(xs: Coefficients, ys: Coefficients) -> list[Any]:
     """The product of two polynomials, cut off."""
-    return [convolved(mul, xs, ys, k) for k in range(len(xs))]
+    return [convolve(mul, xs, ys, k) for k in range(len(xs))]
 
 
 def whole_power(

@@ -109,7 +109,7 @@ class JetTrace(Trace):
         primals = [self.primal(x) for x in args]
         rule = rule_of(primitive)
         with using_trace(self.parent):
-            if rule is derived:
+            if rule is derive_series:
                 return self.later(primitive, primals, args, params)
             outs, found = rule(self, primitive, primals, [self.terms(x) for x in args], params)
         if primitive.multiple_results:
@@ -129,7 +129,7 @@ class JetTrace(Trace):
                 terms = [self.terms(x) for x in args]
                 if all(term is None for own in terms for term in own):
                     return [None] * self.order
-                found.append(derived(self, primitive, primals, terms, params))
+                found.append(derive_series(self, primitive, primals, terms, params))
             return found[0][place]
 
         rest = {key: value for key, value in params.items() if key != "function"}
@@ -166,14 +166,14 @@ class JetTrace(Trace):
         return [None] * self.order
 
 
-def scaled(number: float, x: Any) -> Any:
+def scale(number: float, x: Any) -> Any:
     """A coefficient times a number."""
     if x is None or number == 1:
         return x
     return mul(x, type_of(x).dtype.type(number))
 
 
-def instantiated(terms: Coefficients, primal: Any) -> list[Any]:
+def instantiate_zeros(terms: Coefficients, primal: Any) -> list[Any]:
     """The coefficients, with zeros for None."""
     of = type_of(primal).tangent()
     return [zeros(of) if term is None else term for term in terms]
@@ -184,10 +184,12 @@ def rule_of(primitive: Primitive) -> Callable[..., Any]:
     if primitive in series_rules:
         return series_rules[primitive]
     facts = primitive.facts
-    return next((rule for fact, rule in rules_by_fact.items() if getattr(facts, fact)), derived)
+    return next(
+        (rule for fact, rule in rules_by_fact.items() if getattr(facts, fact)), derive_series
+    )
 
 
-def derived(
+def derive_series(
     trace: JetTrace,
     primitive: Primitive,
     primals: Values,
@@ -203,8 +205,8 @@ def derived(
             values.append(primal)
             tangents.append(Zero(type_of(primal).tangent()))
             continue
-        slope = [scaled(k, term) for k, term in enumerate(own, 1)]
-        first = instantiated(slope[:1], primal)[0]
+        slope = [scale(k, term) for k, term in enumerate(own, 1)]
+        first = instantiate_zeros(slope[:1], primal)[0]
         values.append(inner.box(primal, own[: n - 1]))
         tangents.append(inner.box(first, slope[1:]))
     with running(inner):
@@ -216,7 +218,7 @@ def derived(
             else [inner.primal(t), *inner.terms(t)]
             for t in outs
         ]
-    return [[scaled(1 / k, term) for k, term in enumerate(own, 1)] for own in slopes]
+    return [[scale(1 / k, term) for k, term in enumerate(own, 1)] for own in slopes]
 
 
 def jet_flat(
@@ -256,7 +258,10 @@ def jet_program(
             asked = wanted or (False,) * len(outs)
             marks = tuple(a or b for a, b in zip(own, asked, strict=True))
             rows = zip(outs, found, marks, strict=True)
-            return [*outs, *(t for x, each, mark in rows if mark for t in instantiated(each, x))]
+            return [
+                *outs,
+                *(t for x, each, mark in rows if mark for t in instantiate_zeros(each, x)),
+            ]
 
         types = list(jaxpr.in_types)
         for type, mark in zip(jaxpr.in_types, active, strict=True):

@@ -11,7 +11,7 @@ import weft.numpy as jnp
 from weft import dtypes, tree
 from weft.core.types import type_of
 from weft.errors import api_boundary
-from weft.experimental.pallas.blocks import unwritten
+from weft.experimental.pallas.blocks import unwritten_value
 from weft.ops.indexing.slicing import pad
 from weft.refs import index as indexing
 from weft.refs.views import RefView
@@ -40,7 +40,7 @@ def _read(ref: Any, idx: Any) -> Any:
     widths = _slice_padding(ref, idx)
     if widths is None:
         return ref[idx]
-    return indexing.read(pad(ref[...], unwritten(ref.dtype), widths), idx)
+    return indexing.read(pad(ref[...], unwritten_value(ref.dtype), widths), idx)
 
 
 def _exchange(ref: Any, idx: Any, change: Callable[[Any], Any]) -> Any:
@@ -51,10 +51,10 @@ def _exchange(ref: Any, idx: Any, change: Callable[[Any], Any]) -> Any:
         before = ref[idx]
         ref[idx] = change(before)
         return before
-    whole = pad(ref[...], unwritten(ref.dtype), widths)
+    whole = pad(ref[...], unwritten_value(ref.dtype), widths)
     before = indexing.read(whole, idx)
     whole = indexing.updated(whole, idx, change(before), "set")
-    ref[...] = pad(whole, unwritten(ref.dtype), [(0, -extra, 0) for _, extra, _ in widths])
+    ref[...] = pad(whole, unwritten_value(ref.dtype), [(0, -extra, 0) for _, extra, _ in widths])
     return before
 
 

@@ -43,7 +43,7 @@ __all__ = [
     "check_arguments",
     "check_captures",
     "operand",
-    "unwritten",
+    "unwritten_value",
 ]
 
 INDEX = ArrayType((), np.dtype(np.int32))  # the type of the indices of a grid
@@ -51,7 +51,7 @@ INDEX = ArrayType((), np.dtype(np.int32))  # the type of the indices of a grid
 _OPERATION = "pallas_call"
 
 
-def unwritten(dtype: Any, fill: str = "least") -> Any:
+def unwritten_value(dtype: Any, fill: str = "least") -> Any:
     """The number that stands where a kernel has not written: NaN; the least integer, or with the
     `fill` "greatest" the greatest; False. With the fill "zero" it is 0."""
     dtype = np.dtype(dtype)
@@ -68,7 +68,7 @@ def buffer(described: Any, fill: str = "least") -> Any:
     of = described_type(described).update(weak_type=False)
     if getattr(described, "memory_space", None) is MemorySpace.SEMAPHORE:
         fill = "zero"
-    return full(of.shape, unwritten(of.dtype, fill), of.dtype)
+    return full(of.shape, unwritten_value(of.dtype, fill), of.dtype)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,21 +119,23 @@ class Operand:
 
     def empty(self, fill: str) -> Any:
         """The array before anything is written."""
-        return full(self.type.shape, unwritten(self.type.dtype, fill), self.type.dtype)
+        return full(self.type.shape, unwritten_value(self.type.dtype, fill), self.type.dtype)
 
     def padded(self, value: Any, fill: str) -> Any:
         """The array with what blocks at its edges have too much."""
         if self._padded_shape == self.type.shape:
             return value
         widths = [(low, high, 0) for low, high in self._padding]
-        return pad(value, unwritten(self.type.dtype, fill), widths)
+        return pad(value, unwritten_value(self.type.dtype, fill), widths)
 
     def without_padding(self, value: Any) -> Any:
         """The array without that."""
         if self._padded_shape == self.type.shape:
             return value
         return pad(
-            value, unwritten(self.type.dtype), [(-low, -high, 0) for low, high in self._padding]
+            value,
+            unwritten_value(self.type.dtype),
+            [(-low, -high, 0) for low, high in self._padding],
         )
 
     def starts(self, indices: Sequence[Any], scalars: Sequence[Any]) -> list[Any] | None:

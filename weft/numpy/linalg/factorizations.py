@@ -19,7 +19,7 @@ from weft.ops.linalg import cholesky as cholesky_operation
 from weft.ops.linalg import eigh as eigh_operation
 from weft.ops.linalg import qr as qr_operation
 from weft.ops.linalg import svd as svd_operation
-from weft.ops.linalg.matrices import adjoint, part, reordered, scaled_rows
+from weft.ops.linalg.matrices import adjoint, part, permute_matrix, scaled_rows
 from weft.ops.reductions.sorting import sort
 
 
@@ -116,7 +116,7 @@ def hermitian_svd(x: Any) -> tuple[Any, Any, Any]:
     last = w.ndim - 1
     places = broadcasted_iota(dtypes.int32, w.shape, last)
     below, w, order = sort((-abs(w), w, places), last, num_keys=1)
-    u = reordered(v, order, -1)
+    u = permute_matrix(v, order, -1)
     # An eigenvalue below zero changes the sign of one of its two vectors.
     one = full_like(w, 1)
     sign = select(w >= 0, one, -one)

@@ -32,7 +32,7 @@ from weft.numpy.reductions import squared_size
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
-from weft.ops.linalg.cholesky import symmetrized
+from weft.ops.linalg.cholesky import symmetrize
 from weft.ops.linalg.eigh import eigh
 from weft.ops.linalg.matrices import adjoint, matmul, scaled_rows
 from weft.ops.linalg.svd import svd
@@ -113,7 +113,7 @@ def _assemble_pinv_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 def _pseudoinverse(a: Any, rtol: Any, hermitian: bool) -> tuple[Any, Any, Any]:
     """The pseudoinverse, the singular values, and the mask of those that count."""
     if hermitian:
-        a = symmetrized(a)
+        a = symmetrize(a)
         u, s, vh = hermitian_svd(a)
     else:
         u, s, vh = svd(a, full_matrices=False)

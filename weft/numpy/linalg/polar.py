@@ -24,7 +24,7 @@ from weft.ops.elementwise.arithmetic import sqrt
 from weft.ops.elementwise.powers import cbrt
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, eye, full_like, zeros_like_array
-from weft.ops.linalg.cholesky import cholesky, symmetrized
+from weft.ops.linalg.cholesky import cholesky, symmetrize
 from weft.ops.linalg.eigh import eigh, rows_and_columns, times_real
 from weft.ops.linalg.lu import solve
 from weft.ops.linalg.matrices import adjoint, check_matrix, conjugate, matmul, on_diagonal, part
@@ -124,7 +124,7 @@ def qdwh(
     u, count, converged = unitary_factor(x, max_iterations, eps)
     if dynamic_shape is not None:
         u = select(inside, u, zeros_like_array(u))
-    return u, symmetrized(matmul(adjoint(u), x)), count, converged
+    return u, symmetrize(matmul(adjoint(u), x)), count, converged
 
 
 # ---- the iteration -----------------------------------------------------------------------------
@@ -210,7 +210,7 @@ def _unitary_jvp(
     """With p = u^H dx and h: u^H du is the skew-Hermitian y for which y h + h y = p - p^H."""
     (x,), (dx,) = primals, tangents
     u, count, converged = outs = unitary_factor(x, limit, eps)
-    h = symmetrized(matmul(adjoint(u), x))
+    h = symmetrize(matmul(adjoint(u), x))
     # Zero rows and columns, such as padding, must change nothing.
     padded = on_diagonal(type_of(h)) & rows_and_columns(abs(h).sum(1) <= 0)[0]
     h = h + padded.astype(h.dtype)

@@ -33,7 +33,7 @@ from weft.ops.collectives.all_reduce import pbroadcast
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.indexing.creation import broadcasted_iota, eye
 from weft.ops.linalg.lu import lu
-from weft.ops.linalg.matrices import matmul, reordered
+from weft.ops.linalg.matrices import matmul, permute_matrix
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.ops.reductions.sorting import sort_key_val
 from weft.ops.structural.shape import broadcast_in_dim, transpose
@@ -43,7 +43,7 @@ from weft.ops.structural.shape import broadcast_in_dim, transpose
 
 def _solve_factored(packed: Any, permutation: Any, b: Any) -> Any:
     """Solves A x = b from the factors of A."""
-    b = reordered(b, permutation, -2)
+    b = permute_matrix(b, permutation, -2)
     x = triangular_solve(packed, b, left_side=True, lower=True, unit_diagonal=True)
     return triangular_solve(packed, x, left_side=True, lower=False)
 
@@ -56,7 +56,7 @@ def _solve_factored_transposed(packed: Any, permutation: Any, b: Any) -> Any:
     )
     last = permutation.ndim - 1
     places = broadcasted_iota(dtypes.int32, permutation.shape, last)
-    return reordered(x, sort_key_val(permutation, places, last)[1], -2)
+    return permute_matrix(x, sort_key_val(permutation, places, last)[1], -2)
 
 
 def solve_batched(a: Any, b: Any) -> Any:

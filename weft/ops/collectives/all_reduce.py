@@ -189,7 +189,7 @@ def reducing_vmap(
             if dim is None:
                 x = of_equal(x, group_size(groups, (axis.size,)))
             elif groups is not None:
-                return along_axis(axis, x, dim, groups, _spread(reduce))
+                return along_axis(axis, x, dim, groups, _repeat_result(reduce))
             else:
                 x, dim = reduce(x, (dim,)), None
             axis_name, groups = _without(axis_name, axis.name), None
@@ -204,7 +204,7 @@ def _without(names: Names, name: Any) -> Names:
     return tuple(other for other in names if other != name)
 
 
-def _spread(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int], Any]:
+def _repeat_result(reduce: Callable[[Any, Sequence[int]], Any]) -> Callable[[Any, int], Any]:
     """Makes a reduction of a dimension repeat its result along that dimension."""
 
     def core(whole: Any, lead: int) -> Any:

@@ -16,7 +16,7 @@ from weft.core.rules import Values, Zero
 from weft.core.types import type_of
 from weft.ops.elementwise import complex_elementary
 from weft.ops.elementwise.complex import conj, real
-from weft.ops.elementwise.complex_elementary import from_parts, lower_fixed, signed
+from weft.ops.elementwise.complex_elementary import from_parts, lower_fixed, lower_signed
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
     Accuracy,
@@ -156,7 +156,7 @@ mul_p = binary(
 )
 
 
-def rounded(x: Any) -> Any:
+def round_product(x: Any) -> Any:
     """x, rounded as a product before it is added: a fused a b - b a would be the rounding error."""
     return rounded_p.bind(x)
 
@@ -524,7 +524,7 @@ def sqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 sqrt_p = inexact(
     "sqrt",
     jvp=lambda t, ans, x: div(mul(t, scalar(0.5, x)), ans),
-    lower=signed(stablehlo.sqrt, "imag", complex_elementary.fix_sqrt),
+    lower=lower_signed(stablehlo.sqrt, "imag", complex_elementary.fix_sqrt),
     keeps_zero=True,
 )
 

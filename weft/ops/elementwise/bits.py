@@ -82,26 +82,29 @@ def mulhi_lower(context: Any, *values: Any) -> Any:
         bits = dtypes.itemsize_bits(out.dtype)
         wide = np.dtype(np.int64 if out.dtype.kind == "i" else np.uint64)
         product = stablehlo.multiply(stablehlo.convert(x, wide), stablehlo.convert(y, wide))
-        return stablehlo.convert(shifted(product, bits, wide), out.dtype)
+        return stablehlo.convert(shift_right_by(product, bits, wide), out.dtype)
     # By halves: the product of the upper ones, and what the products of the others carry.
     half = stablehlo.full(2**32 - 1, out.shape, out.dtype)
     (x_up, x_low), (y_up, y_low) = (
-        (shifted(v, 32, out.dtype), stablehlo.op1("stablehlo.and", (v, half), v.type))
+        (shift_right_by(v, 32, out.dtype), stablehlo.op1("stablehlo.and", (v, half), v.type))
         for v in (x, y)
     )
     unsigned = np.dtype(np.uint64)
     low = stablehlo.multiply(x_low, y_low)
-    carried = stablehlo.convert(shifted(stablehlo.convert(low, unsigned), 32, unsigned), out.dtype)
+    carried = stablehlo.convert(
+        shift_right_by(stablehlo.convert(low, unsigned), 32, unsigned), out.dtype
+    )
     middle = stablehlo.add(stablehlo.multiply(x_up, y_low), carried)
     rest = stablehlo.op1("stablehlo.and", (middle, half), middle.type)
     other = stablehlo.add(stablehlo.multiply(x_low, y_up), rest)
     upper = stablehlo.multiply(x_up, y_up)
     return stablehlo.add(
-        upper, stablehlo.add(shifted(middle, 32, out.dtype), shifted(other, 32, out.dtype))
+        upper,
+        stablehlo.add(shift_right_by(middle, 32, out.dtype), shift_right_by(other, 32, out.dtype)),
     )
 
 
-def shifted(x: Any, bits: int, dtype: Any) -> Any:
+def shift_right_by(x: Any, bits: int, dtype: Any) -> Any:
     """An integer shifted right; signed ones keep their sign."""
     name = "arithmetic" if np.dtype(dtype).kind == "i" else "logical"
     by = stablehlo.full(bits, x.type.shape, dtype)

@@ -28,7 +28,7 @@ Parts = tuple[Term, Term]
 FixParts = Callable[[Term, Term, Term, Term], Parts]
 
 
-def signed(emit: Emit, parts: str, fix_parts: FixParts | None = None) -> Callable[..., Any]:
+def lower_signed(emit: Emit, parts: str, fix_parts: FixParts | None = None) -> Callable[..., Any]:
     """The lowering of a unary function that keeps the signs of some parts.
 
     `parts` is "imag" for a function with a cut on the real axis, "real" for an odd one with a cut

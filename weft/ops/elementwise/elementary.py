@@ -19,7 +19,7 @@ from weft.ops.elementwise import complex_elementary, exponentials, formulas
 from weft.ops.elementwise.arithmetic import add, div, exp, mul, neg, scalar, sqrt, sub, tanh
 from weft.ops.elementwise.complex import complex as complex_of
 from weft.ops.elementwise.complex import imag, real
-from weft.ops.elementwise.complex_elementary import from_parts, lower_fixed, signed
+from weft.ops.elementwise.complex_elementary import from_parts, lower_fixed, lower_signed
 from weft.ops.elementwise.distances import cosine, hypot
 from weft.ops.elementwise.families import (
     Accuracy,
@@ -194,7 +194,7 @@ def is_complex(x: Any) -> bool:
     return type_of(x).dtype in dtypes.COMPLEX
 
 
-def shifted(x: Any, by: int) -> Any:
+def shift_real(x: Any, by: int) -> Any:
     """x + 1 or x - 1, where an imaginary part of -0 keeps its sign, the side of a cut."""
     return add(x, scalar(complex(by, -0.0) if is_complex(x) else by, x))
 
@@ -216,7 +216,7 @@ def root_of_one_minus_square(x: Any) -> Any:
     """1 / sqrt(1 - x x)."""
     if not is_complex(x):  # not by rsqrt, which is less precise
         return div(one(x), sqrt(one_minus_square(x)))
-    return mul(rsqrt(neg(shifted(x, -1))), rsqrt(shifted(x, 1)))
+    return mul(rsqrt(neg(shift_real(x, -1))), rsqrt(shift_real(x, 1)))
 
 
 def root_of_one_plus_square(x: Any) -> Any:
@@ -244,7 +244,8 @@ asin_p = inexact(
     "asin",
     jvp=lambda t, ans, x: mul(t, root_of_one_minus_square(x)),
     lower=by_kind(
-        lower_formula(asin_formula), signed(stablehlo.asin, "imag", complex_elementary.fix_asin)
+        lower_formula(asin_formula),
+        lower_signed(stablehlo.asin, "imag", complex_elementary.fix_asin),
     ),
     keeps_zero=True,
 )
@@ -262,7 +263,7 @@ def acos(x: ArrayLike) -> Array:
 acos_p = inexact(
     "acos",
     jvp=lambda t, ans, x: neg(mul(t, root_of_one_minus_square(x))),
-    lower=signed(stablehlo.acos, "imag", complex_elementary.fix_acos),
+    lower=lower_signed(stablehlo.acos, "imag", complex_elementary.fix_acos),
 )
 
 
@@ -284,7 +285,7 @@ def atan_jvp(t: Any, ans: Any, x: Any) -> Any:
 atan_p = inexact(
     "atan",
     jvp=atan_jvp,
-    lower=signed(stablehlo.atan, "both", complex_elementary.fix_atan),
+    lower=lower_signed(stablehlo.atan, "both", complex_elementary.fix_atan),
     keeps_zero=True,
 )
 
@@ -381,7 +382,7 @@ def asinh(x: ArrayLike) -> Array:
 asinh_p = inexact(
     "asinh",
     jvp=lambda t, ans, x: mul(t, root_of_one_plus_square(x)),
-    lower=signed(stablehlo.asinh, "real", complex_elementary.fix_asinh),
+    lower=lower_signed(stablehlo.asinh, "real", complex_elementary.fix_asinh),
     keeps_zero=True,
 )
 
@@ -396,14 +397,16 @@ def acosh(x: ArrayLike) -> Array:
 
 
 def acosh_jvp(t: Any, ans: Any, x: Any) -> Any:
-    below, above = shifted(x, -1), shifted(x, 1)
+    below, above = shift_real(x, -1), shift_real(x, 1)
     if is_complex(x):
         return mul(t, mul(rsqrt(below), rsqrt(above)))
     return div(t, mul(sqrt(below), sqrt(above)))
 
 
 acosh_p = inexact(
-    "acosh", jvp=acosh_jvp, lower=signed(stablehlo.acosh, "imag", complex_elementary.fix_acosh)
+    "acosh",
+    jvp=acosh_jvp,
+    lower=lower_signed(stablehlo.acosh, "imag", complex_elementary.fix_acosh),
 )
 
 
@@ -432,7 +435,7 @@ def atanh_lower(context: Any, x: Any) -> Any:
     return _signed_atanh(context, x)
 
 
-_signed_atanh = signed(stablehlo.atanh, "both", complex_elementary.fix_atanh)
+_signed_atanh = lower_signed(stablehlo.atanh, "both", complex_elementary.fix_atanh)
 
 
 def atanh_jvp(t: Any, ans: Any, x: Any) -> Any:

@@ -61,7 +61,7 @@ def _format(x: Term) -> _Format:
     return _FORMATS[x.dtype == dtypes.float64]
 
 
-def _bounded(x: Term, end: float) -> Term:
+def _clamp_to(x: Term, end: float) -> Term:
     return x.new(stablehlo.clamp(x.full(-end).ir, x.ir, x.full(end).ir))
 
 
@@ -113,7 +113,7 @@ def scaled_exp(
 
     `low` is a small number: further digits of x.
     """
-    reduced = _Reduced(_bounded(x, _format(x).end), low)
+    reduced = _Reduced(_clamp_to(x, _format(x).end), low)
     value = reduced.part + 1.0
     if not (isinstance(factor, float) and factor == 1.0):
         value = value * factor
@@ -131,7 +131,7 @@ def falling_exp(x: Term, low: Term | None = None) -> tuple[Term, float]:
 
 def expm1(x: Term) -> Term:
     """exp(x) - 1, as 2^k (exp(r) - 1) + (2^k - 1)."""
-    reduced = _Reduced(_bounded(x, _format(x).end))
+    reduced = _Reduced(_clamp_to(x, _format(x).end))
     # Of halves, since 2^k may overflow; above, the whole exponential, where both could.
     large = x > 40.0
     power = where(large, 0.0, reduced.scaled(x.full(0.5)))
@@ -187,7 +187,7 @@ def exp_of_square(x: Term, sign: int, factor: Term | float = 1.0, half: bool = F
     """factor * exp(sign * x * x), or of half the square, without its rounding error."""
     scale = 0.5 if half else 1.0
     end = _format(x).square_end
-    square, rest = square_in_parts(_bounded(x, end))
+    square, rest = square_in_parts(_clamp_to(x, end))
     if scale != 1.0:
         square, rest = square * scale, rest * scale
     if sign > 0:

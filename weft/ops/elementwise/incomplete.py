@@ -184,7 +184,7 @@ def _edges(a: Term, x: Term, inside: Term, at_zero: float, at_infinity: float) -
     return where(wrong, math.nan, value)
 
 
-def _regularized(a: Term, x: Term, upper: bool) -> Term:
+def _regularized_gamma(a: Term, x: Term, upper: bool) -> Term:
     """P(a, x) or Q(a, x)."""
     parts = _Gamma(a, x, expansion=True)
     below = parts.scale * _series(*parts.low)
@@ -202,12 +202,12 @@ def _regularized(a: Term, x: Term, upper: bool) -> Term:
 
 def gamma_lower(a: Term, x: Term) -> Term:
     """P(a, x), the regularised lower incomplete gamma function."""
-    return _regularized(a, x, upper=False)
+    return _regularized_gamma(a, x, upper=False)
 
 
 def gamma_upper(a: Term, x: Term) -> Term:
     """Q(a, x) = 1 - P(a, x)."""
-    return _regularized(a, x, upper=True)
+    return _regularized_gamma(a, x, upper=True)
 
 
 def _slopes_in_a(a: Term, x: Term) -> tuple[_Gamma, Term, Term]:

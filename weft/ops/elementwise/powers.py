@@ -16,7 +16,7 @@ from weft.errors.argument_errors import invalid_type
 from weft.ops.declare import primitive
 from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and
-from weft.ops.elementwise.complex_elementary import fix_reciprocal, lower_fixed, signed
+from weft.ops.elementwise.complex_elementary import fix_reciprocal, lower_fixed, lower_signed
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
     Accuracy,
@@ -74,7 +74,7 @@ def rsqrt(x: ArrayLike, *, accuracy: Accuracy = None) -> Array:
 rsqrt_p = inexact(
     "rsqrt",
     jvp=lambda t, ans, x: mul(t, div(mul(scalar(-0.5, x), ans), x)),
-    lower=signed(stablehlo.rsqrt, "imag"),
+    lower=lower_signed(stablehlo.rsqrt, "imag"),
 )
 
 

@@ -55,7 +55,7 @@ def _at_most(x: Term, high: float) -> Term:
     return x.new(stablehlo.minimum(x.ir, x.full(high).ir))
 
 
-def _bounded(x: Any, end: float) -> Any:
+def _clamp_to(x: Any, end: float) -> Any:
     return clamp(scalar(-end, x), x, scalar(end, x))
 
 
@@ -178,7 +178,7 @@ def silu_slope_formula(x: Term) -> Term:
 
 
 def silu_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
-    size = _bounded(x, SILU_END)
+    size = _clamp_to(x, SILU_END)
     bent = sub(scalar(2, x), mul(size, tanh(mul(size, scalar(0.5, x)))))
     return mul(t, mul(logistic_slope(size), bent))
 
@@ -215,7 +215,7 @@ def gelu_slope_formula(x: Term) -> Term:
 def gelu_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
     # With the logistic function s(u): 2 u' s' + x (u'' s' + u'^2 s''). Of float16 the square of u'
     # is infinite from 35 on; all is 0 much nearer.
-    size = _bounded(x, GELU_END if type_of(x).dtype.itemsize > 2 else 12.0)
+    size = _clamp_to(x, GELU_END if type_of(x).dtype.itemsize > 2 else 12.0)
     square, scale = mul(size, size), scalar(GELU_SCALE, x)
     argument = mul(size, add(mul(square, scalar(GELU_SCALE * GELU_CUBE, x)), scale))
     rise = add(mul(square, scalar(3 * GELU_SCALE * GELU_CUBE, x)), scale)
@@ -260,7 +260,7 @@ def mish_slope_formula(x: Term) -> Term:
 
 def mish_slope_jvp(t: Any, ans: Any, x: Any) -> Any:
     # T is tanh(log(1 + e)), T' its derivative: T' (2 + x (1 - s - 2 T s)) with the logistic s.
-    size = _bounded(x, SILU_END)
+    size = _clamp_to(x, SILU_END)
     part, plus = logistic(size), logaddexp(size, scalar(0, x))
     bent = sub(logistic(neg(size)), mul(scalar(2, x), mul(tanh(plus), part)))
     slope = mul(sech_squared(plus), part)

@@ -380,14 +380,14 @@ def bessel_i0_jvp(t: Any, ans: Any, x: Any) -> Any:
     return mul(t, bessel_i1_p.bind(x))
 
 
-def unscaled(x: Term, scaled: Term) -> Term:
+def undo_scaling(x: Term, scaled: Term) -> Term:
     """exp(|x|) scaled, where only the exponential may overflow."""
     size = abs(x)
     large = size > 80.0
     return where(large, size - 8.0, size).exp() * where(large, scaled * math.exp(8.0), scaled)
 
 
-bessel_i0_p = kernel("bessel_i0", lambda x: unscaled(x, bessel_i0e_formula(x)), bessel_i0_jvp)
+bessel_i0_p = kernel("bessel_i0", lambda x: undo_scaling(x, bessel_i0e_formula(x)), bessel_i0_jvp)
 
 
 def bessel_i1e(x: ArrayLike) -> Array:
@@ -416,7 +416,7 @@ bessel_i1e_p = kernel("bessel_i1e", bessel_i1e_formula, bessel_i1e_jvp, keeps_ze
 
 
 def bessel_i1_formula(x: Term) -> Term:
-    return unscaled(x, bessel_i1e_formula(x))
+    return undo_scaling(x, bessel_i1e_formula(x))
 
 
 def bessel_i1_jvp(t: Any, ans: Any, x: Any) -> Any:
@@ -465,7 +465,7 @@ def bessel_quotient_lower(context: Any, x: Any, *, order: int, scaled: bool) -> 
             high = high / far
         if scaled:
             return where(size <= 8.0, series * (-near).exp(), high)
-        return where(size <= 8.0, series, unscaled(far, high))
+        return where(size <= 8.0, series, undo_scaling(far, high))
 
     return lower_formula(formula)(context, x)
 

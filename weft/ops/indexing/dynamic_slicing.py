@@ -86,10 +86,10 @@ def _position(start: Any, length: int, allow_negative: bool) -> Any:
         return start
     if not dtypes.fits(length, of.dtype):
         start = convert_element_type(start, np.int32 if length < 2**31 else np.int64)
-    return _wrapped(start, length)
+    return _wrap_indices(start, length)
 
 
-def _wrapped(indices: Any, length: int) -> Any:
+def _wrap_indices(indices: Any, length: int) -> Any:
     """An array of indices counted from the front."""
     dtype = type_of(indices).dtype
     if dtype.kind != "i":
@@ -528,7 +528,7 @@ def index_take(src: Any, idxs: Any, axes: Sequence[int]) -> Array:
     else:
         columns = [index_in_dim(idxs, i, keepdims=False) for i in range(type_of(idxs).shape[0])]
     vectors = [
-        expand_dims(_wrapped(column, shape[place]), (1,))
+        expand_dims(_wrap_indices(column, shape[place]), (1,))
         for column, place in zip(columns, places, strict=True)
     ]
     kept = tuple(range(1, len(shape) - len(places) + 1))

@@ -264,7 +264,7 @@ def gather_jvp(
     return out, gather_p.bind(tangents[0], indices, fill_value=0, **params)
 
 
-def shifted(axes: Ints) -> Ints:
+def shift_dims(axes: Ints) -> Ints:
     """Dimensions counted with one more in front."""
     return tuple(a + 1 for a in axes)
 
@@ -280,19 +280,19 @@ def gather_vmap(
 ) -> tuple[Any, int]:
     operand, indices = args
     numbers = dimension_numbers
-    offsets = shifted(numbers.offset_dims)
+    offsets = shift_dims(numbers.offset_dims)
     front: Ints = ()
     if dims[1] is not None:
         indices = move_dim(indices, dims[1], 0, axis.size)
         numbers = numbers._replace(
-            start_indices_batching_dims=shifted(numbers.start_indices_batching_dims)
+            start_indices_batching_dims=shift_dims(numbers.start_indices_batching_dims)
         )
     if dims[0] is not None:
         operand = move_dim(operand, dims[0], 0, axis.size)
         numbers = numbers._replace(
-            collapsed_slice_dims=shifted(numbers.collapsed_slice_dims),
-            start_index_map=shifted(numbers.start_index_map),
-            operand_batching_dims=shifted(numbers.operand_batching_dims),
+            collapsed_slice_dims=shift_dims(numbers.collapsed_slice_dims),
+            start_index_map=shift_dims(numbers.start_index_map),
+            operand_batching_dims=shift_dims(numbers.operand_batching_dims),
         )
         if dims[1] is None:
             # The mapped dimension runs within a block as long as itself.

@@ -43,7 +43,7 @@ from weft.ops.indexing.gather import (
     increasing,
     last_starts,
     scattered_indices,
-    shifted,
+    shift_dims,
 )
 from weft.ops.operand_errors import to_dtype, unfit
 from weft.ops.structural import extended_dtypes
@@ -270,18 +270,18 @@ def scatter_vmap(kind: Primitive) -> Callable[..., tuple[Any, int]]:
     ) -> tuple[Any, int]:
         operand, updates = (move_dim(args[i], dims[i], 0, axis.size) for i in (0, 2))
         indices, numbers = args[1], dimension_numbers
-        window = shifted(numbers.update_window_dims)
-        batching = shifted(numbers.operand_batching_dims)
+        window = shift_dims(numbers.update_window_dims)
+        batching = shift_dims(numbers.operand_batching_dims)
         indices_batching = numbers.scatter_indices_batching_dims
         if dims[1] is None:
             window = (0, *window)
         else:
             indices = move_dim(indices, dims[1], 0, axis.size)
-            batching, indices_batching = (0, *batching), (0, *shifted(indices_batching))
+            batching, indices_batching = (0, *batching), (0, *shift_dims(indices_batching))
         numbers = ScatterDimensionNumbers(
             window,
-            shifted(numbers.inserted_window_dims),
-            shifted(numbers.scatter_dims_to_operand_dims),
+            shift_dims(numbers.inserted_window_dims),
+            shift_dims(numbers.scatter_dims_to_operand_dims),
             batching,
             indices_batching,
         )

@@ -54,7 +54,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     return cholesky_p.bind(symmetrized(x) if symmetrize_input else x)
 
 
-def symmetrized(x: Any) -> Any:
+def symmetrize(x: Any) -> Any:
     """(x + its adjoint) / 2."""
     return mul(add(x, adjoint(x)), scalar(0.5, x))
 

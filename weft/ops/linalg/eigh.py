@@ -28,7 +28,7 @@ from weft.ops.flags import check_flags
 from weft.ops.flops import of_factorization
 from weft.ops.indexing.creation import full_like, zeros_like_array
 from weft.ops.indexing.slicing import slice_in_dim
-from weft.ops.linalg.cholesky import symmetrized, without_imaginary
+from weft.ops.linalg.cholesky import symmetrize, without_imaginary
 from weft.ops.linalg.matrices import (
     INFO,
     adjoint,
@@ -110,7 +110,7 @@ def eigh(
     check_matrix(type_of(x), square=True)
     chosen = index_range(subset_by_index, type_of(x).shape[-1])
     whole = bool(symmetrize_input)
-    v, w = eigh_p.bind(symmetrized(x) if whole else x, lower=bool(lower), hermitian=whole)
+    v, w = eigh_p.bind(symmetrize(x) if whole else x, lower=bool(lower), hermitian=whole)
     if chosen is not None:
         v, w = part(v, None, chosen), slice_in_dim(w, *chosen, axis=-1)
     return v, w

@@ -24,7 +24,7 @@ from weft.ops.linalg.matrices import (
     matrix_primitive,
     on_diagonal,
     part,
-    reordered,
+    permute_matrix,
     triangle,
 )
 from weft.ops.linalg.triangular_solve import triangular_solve
@@ -67,7 +67,7 @@ def lu_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     """Of the square parts, inverse(L) dx inverse(U) has inverse(L) dL strictly below the diagonal,
     and dU inverse(U) on and above it."""
     packed, pivots, permutation = outs = lu_p.bind(*primals)
-    dx = reordered(tangents[0], permutation, -2)
+    dx = permute_matrix(tangents[0], permutation, -2)
     m, n = type_of(packed).shape[-2:]
     k = (0, min(m, n))
     square = part(packed, k, k)
@@ -120,7 +120,7 @@ lu_p = matrix_primitive(
 def solve(a: Any, b: Any) -> Any:
     """Solves a x = b for square matrices a, with equal batch dimensions."""
     packed, _, permutation = lu(a)
-    b = reordered(b, permutation, -2)
+    b = permute_matrix(b, permutation, -2)
     x = triangular_solve(packed, b, left_side=True, lower=True, unit_diagonal=True)
     return triangular_solve(packed, x, left_side=True, lower=False)
 

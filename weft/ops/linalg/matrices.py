@@ -205,7 +205,7 @@ def no_derivative(operation: str, got: str, wanted: str, fix: Fix) -> WeftNotImp
     )
 
 
-def not_differentiated(operation: str) -> Callable[..., Any]:
+def no_derivative_rule(operation: str) -> Callable[..., Any]:
     """The jvp rule of a decomposition without a derivative: it raises."""
 
     def jvp(primals: Values, tangents: Values, **params: Any) -> Any:
@@ -243,7 +243,7 @@ def matmul(x: Any, y: Any) -> Any:
     return batch_matmul(x, y, "highest")
 
 
-def swapped(x: Any) -> Any:
+def transpose_matrices(x: Any) -> Any:
     """Each matrix transposed."""
     ndim = type_of(x).ndim
     return transpose(x, (*range(ndim - 2), ndim - 1, ndim - 2))
@@ -256,7 +256,7 @@ def conjugate(x: Any) -> Any:
 
 def adjoint(x: Any) -> Any:
     """Each matrix transposed and conjugated."""
-    return conjugate(swapped(x))
+    return conjugate(transpose_matrices(x))
 
 
 def part(x: Any, rows: tuple[int, int] | None, columns: tuple[int, int] | None = None) -> Any:
@@ -267,7 +267,7 @@ def part(x: Any, rows: tuple[int, int] | None, columns: tuple[int, int] | None =
     return slice_(x, start, (*shape[:-2], bottom, right))
 
 
-def reordered(x: Any, order: Any, axis: int) -> Any:
+def permute_matrix(x: Any, order: Any, axis: int) -> Any:
     """The rows (axis -2) or columns (axis -1) of each matrix in the order of a permutation."""
     aval, count = type_of(x), type_of(order).shape[-1]
     if 0 in aval.shape:  # a gather would read a row that does not exist

@@ -36,7 +36,7 @@ from weft.ops.linalg.matrices import (
     no_derivative,
     on_diagonal,
     part,
-    reordered,
+    permute_matrix,
     triangle,
 )
 from weft.ops.linalg.triangular_solve import triangular_solve
@@ -109,7 +109,7 @@ def qr_jvp(
         )
     outs = qr_p.bind(primals[0], pivoting=pivoting, full_matrices=full_matrices)
     q, r = outs[:2]
-    dx = reordered(tangents[0], outs[2], -1) if pivoting else tangents[0]
+    dx = permute_matrix(tangents[0], outs[2], -1) if pivoting else tangents[0]
     return outs, [*factor_tangents(q, r, dx), *(Zero(type_of(p).tangent()) for p in outs[2:])]
 
 
@@ -291,7 +291,7 @@ def geqp3_type(x: ArrayType) -> list[ArrayType]:
 
 def geqp3_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
     packed, taus, order = outs = geqp3_p.bind(*primals)
-    found = packed_tangents(packed, taus, reordered(tangents[0], order, -1))
+    found = packed_tangents(packed, taus, permute_matrix(tangents[0], order, -1))
     return outs, [*found, Zero(type_of(order).tangent())]
 
 

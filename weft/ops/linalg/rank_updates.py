@@ -19,7 +19,7 @@ from weft.ops.linalg.matrices import (
     conjugate,
     matmul,
     scaled_rows,
-    swapped,
+    transpose_matrices,
     triangle,
 )
 from weft.ops.linalg.qr import qr
@@ -101,5 +101,5 @@ def symmetric_product(
     if beta:
         out = add(out, mul(c_matrix, scalar(float(beta), c_matrix)))
     if symmetrize_output:
-        out = add(triangle(out), swapped(triangle(out, True, -1)))
+        out = add(triangle(out), transpose_matrices(triangle(out, True, -1)))
     return out

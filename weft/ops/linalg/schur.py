@@ -18,7 +18,7 @@ from weft.ops.linalg.matrices import (
     matrix_primitive,
     nan_where_failed,
     no_algorithm,
-    not_differentiated,
+    no_derivative_rule,
 )
 from weft.runtime import stablehlo
 
@@ -80,7 +80,7 @@ def schur_lower(context: Any, x: Any, *, vectors: bool) -> list[Any]:
 schur_p = matrix_primitive(
     "schur",
     type_rule=schur_type,
-    jvp=not_differentiated("schur"),
+    jvp=no_derivative_rule("schur"),
     lower=schur_lower,
     multiple_results=True,
     flops=of_factorization(lambda m, n: 25 * n**3),
@@ -127,7 +127,7 @@ def hessenberg_lower(context: Any, a: Any) -> list[Any]:
 hessenberg_p = matrix_primitive(
     "hessenberg",
     type_rule=hessenberg_type,
-    jvp=not_differentiated("hessenberg"),
+    jvp=no_derivative_rule("hessenberg"),
     lower=hessenberg_lower,
     multiple_results=True,
     flops=of_factorization(lambda m, n: 10 * n**3 / 3),

@@ -23,7 +23,7 @@ from weft.ops.linalg.matrices import (
     linear_only,
     matmul,
     matrix_primitive,
-    swapped,
+    transpose_matrices,
     triangle,
 )
 from weft.ops.structural.shape import expand_dims, move_dim, reshape, squeeze
@@ -102,7 +102,7 @@ def triangular_solve_jvp(primals: Values, tangents: Values, **params: Any) -> tu
         found = triangular_solve_p.bind(a, db, **params)
     if type(da) is not Zero:
         da = triangle(da, params["lower"], _inner(params))
-        da = swapped(da) if params["transpose_a"] else da
+        da = transpose_matrices(da) if params["transpose_a"] else da
         da = conjugate(da) if params["conjugate_a"] else da
         moved = matmul(da, x) if params["left_side"] else matmul(x, da)
         found = add_tangents(found, neg(triangular_solve_p.bind(a, moved, **params)))

@@ -23,10 +23,10 @@ from weft.ops.linalg.matrices import (
     linear_only,
     matrix_primitive,
     nan_where_failed,
-    not_differentiated,
+    no_derivative_rule,
     scaled_rows,
 )
-from weft.ops.reductions.cumulative import shifted
+from weft.ops.reductions.cumulative import shift_elements
 from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import add_tangents
 from weft.runtime import stablehlo
@@ -78,7 +78,7 @@ def tridiagonal_lower(context: Any, a: Any, *, lower: bool) -> list[Any]:
 tridiagonal_p = matrix_primitive(
     "tridiagonal",
     type_rule=tridiagonal_type,
-    jvp=not_differentiated("tridiagonal"),
+    jvp=no_derivative_rule("tridiagonal"),
     lower=tridiagonal_lower,
     multiple_results=True,
     flops=of_factorization(lambda m, n: 4 * n**3 / 3),
@@ -138,7 +138,7 @@ def tridiagonal_solve_jvp(primals: Values, tangents: Values, **params: Any) -> t
     rows = type_of(x).ndim - 2
     for tangent, upward in zip(tangents[:3], (False, None, True), strict=True):
         if type(tangent) is not Zero:
-            beside = x if upward is None else shifted(x, rows, upward)
+            beside = x if upward is None else shift_elements(x, rows, upward)
             found = add_tangents(found, neg(scaled_rows(beside, tangent)))
     return x, tridiagonal_solve_p.bind(*primals[:3], found, **params)
 
@@ -149,7 +149,7 @@ def tridiagonal_solve_transpose(
     if type(b) is not LinearOperand or any(type(x) is LinearOperand for x in (dl, d, du)):
         raise linear_only("tridiagonal_solve", "b", "a diagonal")
     last = type_of(d).ndim - 1
-    beside = shifted(du, last, False), d, shifted(dl, last, True)
+    beside = shift_elements(du, last, False), d, shift_elements(dl, last, True)
     back = tridiagonal_solve_p.bind(*beside, ct, **params)
     return [None, None, None, back]
 

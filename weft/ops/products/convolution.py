@@ -35,7 +35,13 @@ from weft.ops.products.dot import (
 )
 from weft.ops.structural.joining import rev
 from weft.ops.structural.narrow import wide_dtype
-from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype_to_pads, windows
+from weft.ops.structural.padding_sizes import (
+    Pads,
+    dilated_length,
+    padding_of,
+    padtype_to_pads,
+    windows,
+)
 from weft.ops.structural.shape import move_dim, reshape
 from weft.ops.structural.tangents import zeros
 from weft.runtime import stablehlo
@@ -186,7 +192,7 @@ def conv_general_dilated(
     strides = integers_of(window_strides, "window_strides", name)
     if isinstance(padding, str):
         kernel = [rhs_shape[d] for d in numbers.rhs_spec[2:]]
-        reach = [dilated(n, d) for n, d in zip(kernel, rhs_dilation, strict=False)]
+        reach = [dilated_length(n, d) for n, d in zip(kernel, rhs_dilation, strict=False)]
         sizes = [lhs_shape[d] for d in numbers.lhs_spec[2:]]
         padding = named_padding(padding, sizes, reach, strides, lhs_dilation)
     return conv_p.bind(
@@ -335,7 +341,7 @@ def conv_transpose_rule(ct: Any, lhs: Any, rhs: Any, **params: Any) -> list[Any]
 
 def spatial_sizes(shape: Sequence[int], spec: Ints, steps: Ints) -> list[int]:
     """The dilated lengths of the spatial dimensions."""
-    return [dilated(shape[d], s) for d, s in zip(spec[2:], steps, strict=True)]
+    return [dilated_length(shape[d], s) for d, s in zip(spec[2:], steps, strict=True)]
 
 
 def spatial_spans(

@@ -22,7 +22,7 @@ from weft.ops.products.convolution import (
 )
 from weft.ops.products.dot import dot_general
 from weft.ops.structural.joining import rev
-from weft.ops.structural.padding_sizes import dilated
+from weft.ops.structural.padding_sizes import dilated_length
 from weft.ops.structural.shape import broadcast_in_dim, inverse_permutation, reshape, transpose
 from weft.typing import ArrayLike
 
@@ -125,7 +125,7 @@ def conv_transpose(
     numbers = conv_dimension_numbers(lhs_shape, rhs_shape, dimension_numbers)
     places = numbers.rhs_spec[2:]
     steps = (1,) * len(places) if rhs_dilation is None else tuple(rhs_dilation)
-    reaches = [dilated(rhs_shape[d], step) for d, step in zip(places, steps, strict=True)]
+    reaches = [dilated_length(rhs_shape[d], step) for d, step in zip(places, steps, strict=True)]
     if isinstance(padding, str):
         pads = [transposed_pads(k, s, padding) for k, s in zip(reaches, strides, strict=True)]
     elif use_consistent_padding:
@@ -193,7 +193,7 @@ def conv_transpose_shape_tuple(
     else:
         pads = padding
     lengths = [lhs_shape[d] for d in numbers.lhs_spec]
-    spread = [dilated(n, s) for n, s in zip(lengths[2:], window_strides, strict=True)]
+    spread = [dilated_length(n, s) for n, s in zip(lengths[2:], window_strides, strict=True)]
     rhs = [rhs_shape[d] for d in numbers.rhs_spec]
     found = conv_shape_tuple([*lengths[:2], *spread], rhs, (1,) * len(kernel), pads)
     return tuple(found[d] for d in inverse_permutation(numbers.out_spec))

@@ -224,7 +224,7 @@ def linear_recurrence(a: Any, b: Any, axis: int, reverse: bool = False) -> Any:
     return linear_recurrence_p.bind(a, b, axis=axis, reverse=reverse)
 
 
-def shifted(x: Any, axis: int, reverse: bool, first: Any = 0) -> Any:
+def shift_elements(x: Any, axis: int, reverse: bool, first: Any = 0) -> Any:
     """The predecessor of each element in the order of the scan; `first` for the first one."""
     type = type_of(x)
     if not type.shape[axis]:
@@ -250,7 +250,7 @@ def linear_recurrence_jvp(
     out = linear_recurrence(a, b, axis, reverse)
     t_a, t = tangents
     if type(t_a) is not Zero:
-        through_a = mul(t_a, shifted(out, axis, reverse))
+        through_a = mul(t_a, shift_elements(out, axis, reverse))
         t = through_a if type(t) is Zero else add(t, through_a)
     if type(t) is Zero:
         return out, Zero(type_of(out).tangent())
@@ -259,7 +259,7 @@ def linear_recurrence_jvp(
 
 def linear_recurrence_transpose(ct: Any, a: Any, b: Any, *, axis: int, reverse: bool) -> list[Any]:
     assert type(b) is LinearOperand and type(a) is not LinearOperand
-    return [None, linear_recurrence(shifted(a, axis, not reverse), ct, axis, not reverse)]
+    return [None, linear_recurrence(shift_elements(a, axis, not reverse), ct, axis, not reverse)]
 
 
 def linear_recurrence_vmap(
@@ -402,7 +402,7 @@ def cumsum_transpose(ct: Any, x: Any, *, axis: int, reverse: bool) -> list[Any]:
 
 
 def cumprod_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) -> Any:
-    return linear_recurrence(x, mul(t, shifted(out, axis, reverse, 1)), axis, reverse)
+    return linear_recurrence(x, mul(t, shift_elements(out, axis, reverse, 1)), axis, reverse)
 
 
 cumsum_p = cumulative(
@@ -456,13 +456,13 @@ def cumulative_extremum_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) 
     type = type_of(x)
     zero = zeros(type)
     one = broadcast_in_dim(type.dtype.type(1), type.shape, ())
-    same = eq(shifted(out, axis, reverse), out)
+    same = eq(shift_elements(out, axis, reverse), out)
     kept = select(same, one, zero)
     # An element that changes the extremum attains it, also where the compiler computes that element
     # again, with other digits.
     attains = select(same, select(eq(x, out), one, zero), one)
     count = linear_recurrence(kept, attains, axis, reverse)
-    share = div(mul(kept, shifted(count, axis, reverse)), count)
+    share = div(mul(kept, shift_elements(count, axis, reverse)), count)
     return linear_recurrence(share, mul(t, div(attains, count)), axis, reverse)
 
 
@@ -502,10 +502,10 @@ def scaled_sum(left: Elements, right: Elements) -> Elements:
     """Adds two sums of exponentials, each as (largest exponent, sum over its exponential)."""
     (m, s), (n, t) = left, right
     top = stablehlo.maximum(m, n)
-    return [top, stablehlo.add(rescaled(s, m, top), rescaled(t, n, top))]
+    return [top, stablehlo.add(rescale_total(s, m, top), rescale_total(t, n, top))]
 
 
-def rescaled(total: Any, old: Any, new: Any) -> Any:
+def rescale_total(total: Any, old: Any, new: Any) -> Any:
     # Equal infinities have no difference, and need no rescaling.
     zero = stablehlo.full(0, old.type.shape, stablehlo.dtype_of(old.type.element_type))
     apart = stablehlo.select(stablehlo.compare(old, new, "EQ"), zero, stablehlo.subtract(old, new))
@@ -526,7 +526,7 @@ LOGSUMEXP = Scan(
 
 
 def cumlogsumexp_jvp(t: Any, out: Any, x: Any, axis: int, reverse: bool) -> Any:
-    before = shifted(out, axis, reverse, lowest(type_of(x).dtype))
+    before = shift_elements(out, axis, reverse, lowest(type_of(x).dtype))
     return linear_recurrence(fraction(before, out), mul(t, fraction(x, out)), axis, reverse)
 
 

@@ -228,16 +228,16 @@ def first_below(left: list[Any], right: list[Any]) -> list[Any]:
 
 def as_ordered_integers(x: Any, dtype: Any) -> Any:
     """Signed integers in the order of floating-point numbers: negative ones have all bits but the
-    sign flipped. The map is its own inverse (see `flipped`)."""
+    sign flipped. The map is its own inverse (see `flip_negative`)."""
     bits = dtypes.itemsize_bits(dtype)
     integer = np.dtype(f"int{bits}")
     shape = x.type.shape
     nan = stablehlo.full(np.nan, shape, dtype)
     one_nan = stablehlo.select(stablehlo.compare(x, x, "NE"), nan, x)
-    return flipped(stablehlo.bitcast_convert(one_nan, integer), integer)
+    return flip_negative(stablehlo.bitcast_convert(one_nan, integer), integer)
 
 
-def flipped(x: Any, integer: Any) -> Any:
+def flip_negative(x: Any, integer: Any) -> Any:
     """Integers with all bits but the sign flipped where they are below zero."""
     shape, bits = x.type.shape, dtypes.itemsize_bits(integer)
     below = stablehlo.shift_right_arithmetic(x, stablehlo.full(bits - 1, shape, integer))
@@ -250,7 +250,7 @@ def sort_as_integers(x: Any, dtype: Any, dimension: int, is_stable: bool) -> Any
     keys = as_ordered_integers(x, dtype)
     (found,) = stablehlo.sort([keys], dimension, is_stable, first_below)
     integer = stablehlo.dtype_of(found.type.element_type)
-    return stablehlo.bitcast_convert(flipped(found, integer), dtype)
+    return stablehlo.bitcast_convert(flip_negative(found, integer), dtype)
 
 
 def sort_packed(values: Sequence[Any], types: Sequence[ArrayType], dimension: int) -> list[Any]:
@@ -268,10 +268,10 @@ def sort_packed(values: Sequence[Any], types: Sequence[ArrayType], dimension: in
     packed = stablehlo.or_(high, stablehlo.iota(shape, wide, dimension))
     (found,) = stablehlo.sort([packed], dimension, False, first_below)
     places = stablehlo.convert(found, dtypes.int32)  # the lower half
-    return [gathered(x, places, dimension) for x in values]
+    return [gather_along(x, places, dimension) for x in values]
 
 
-def gathered(x: Any, places: Any, axis: int) -> Any:
+def gather_along(x: Any, places: Any, axis: int) -> Any:
     """`take_along` of StableHLO values."""
     shape = places.type.shape
     others = tuple(d for d in range(len(shape)) if d != axis)
@@ -371,7 +371,7 @@ def last_top_k(x: Any, k: int, dtype: Any) -> list[Any]:
     if dtype not in dtypes.FLOATING:
         return list(stablehlo.top_k(x, k))
     _, places = stablehlo.top_k(without_signs(x, dtype), k)
-    return [gathered(x, places, len(x.type.shape) - 1), places]
+    return [gather_along(x, places, len(x.type.shape) - 1), places]
 
 
 top_k_p = Primitive("top_k", multiple_results=True)

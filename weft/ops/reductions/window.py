@@ -27,7 +27,13 @@ from weft.ops.flops import real_flops, window_pairs
 from weft.ops.operand_errors import unfit
 from weft.ops.reductions.reduce import check_dtype, highest, lowest
 from weft.ops.structural.narrow import in_accumulator
-from weft.ops.structural.padding_sizes import Pads, dilated, padding_of, padtype_to_pads, windows
+from weft.ops.structural.padding_sizes import (
+    Pads,
+    dilated_length,
+    padding_of,
+    padtype_to_pads,
+    windows,
+)
 from weft.ops.structural.shape import move_dim
 from weft.runtime import stablehlo
 
@@ -66,8 +72,8 @@ def window_params(
 def _extents(shape: Sequence[int], params: Mapping[str, Any]) -> tuple[list[int], list[int]]:
     """The dilated lengths of an array and of the window."""
     window, spread = params["window_dimensions"], params["window_dilation"]
-    sizes = map(dilated, shape, params["base_dilation"])
-    return list(sizes), list(map(dilated, window, spread))
+    sizes = map(dilated_length, shape, params["base_dilation"])
+    return list(sizes), list(map(dilated_length, window, spread))
 
 
 def check_window(shape: Sequence[int], *, padding: Pads, **params: Ints) -> None:
@@ -213,7 +219,7 @@ def reduce_window_sum_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
         sizes, reaches, strides, counts, params["padding"], strict=True
     ):
         before = reach - 1 - low
-        pads.append((before, size + reach - 1 - dilated(count, stride) - before))
+        pads.append((before, size + reach - 1 - dilated_length(count, stride) - before))
     steps = {"window_strides": params["base_dilation"], "base_dilation": strides}
     return [reduce_window_sum_p.bind(ct, **params | steps | {"padding": tuple(pads)})]
 

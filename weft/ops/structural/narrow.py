@@ -73,15 +73,15 @@ def _widen(lower: Rule, narrow: frozenset[Any], wide: Callable[[Any], Any]) -> R
         inner = dataclasses.replace(
             context, in_types=of(context.in_types), out_types=of(context.out_types)
         )
-        found = lower(inner, *_converted(values, context.in_types, inner.in_types), **params)
+        found = lower(inner, *_convert_values(values, context.in_types, inner.in_types), **params)
         several = isinstance(found, (list, tuple))
-        results = _converted(found if several else [found], inner.out_types, context.out_types)
+        results = _convert_values(found if several else [found], inner.out_types, context.out_types)
         return results if several else results[0]
 
     return widened
 
 
-def _converted(values: Any, types: Any, wanted: Any) -> list[Any]:
+def _convert_values(values: Any, types: Any, wanted: Any) -> list[Any]:
     return [
         value if old.dtype == new.dtype else stablehlo.convert(value, new.dtype)
         for value, old, new in zip(values, types, wanted, strict=True)

@@ -15,7 +15,7 @@ from weft.errors.argument_errors import integers_of, invalid_type, invalid_value
 Pads = tuple[tuple[int, int], ...]
 
 
-def dilated(size: int, step: int) -> int:
+def dilated_length(size: int, step: int) -> int:
     """Returns the length of a dimension whose elements are put `step` apart."""
     return (size - 1) * step + 1 if size else 0
 

@@ -124,7 +124,7 @@ def attach(platform: str, library: str) -> None:
         _plugins[platform] = api
 
 
-def registered(name: str, platform: str) -> bool:
+def is_registered(name: str, platform: str) -> bool:
     """Whether a handler of this name is registered; on the CPU by anyone."""
     if (name, platform) in _names:
         return True

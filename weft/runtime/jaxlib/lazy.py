@@ -29,7 +29,7 @@ pending_nodes: list[
 """Arguments of `pytree.register_node`, in order, until the registry exists."""
 
 
-def imported(name: str) -> types.ModuleType:
+def import_library(name: str) -> types.ModuleType:
     """The module of a name. A module of jaxlib, or one that imports jaxlib, is imported on a thread
     without signals; none of them needs a module that the main thread may be importing."""
     out = sys.modules.get(name)
@@ -47,12 +47,12 @@ class LazyModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        value = getattr(imported(self.__name__), name)
+        value = getattr(import_library(self.__name__), name)
         self.__dict__[name] = value
         return value
 
     def __dir__(self) -> list[str]:
-        return dir(imported(self.__name__))
+        return dir(import_library(self.__name__))
 
 
 class LazyFunctions(LazyModule):
@@ -74,7 +74,7 @@ class _StandIn:
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return getattr(imported(self._module), self._name)(*args, **kwargs)
+        return getattr(import_library(self._module), self._name)(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(getattr(imported(self._module), self._name), name)
+        return getattr(getattr(import_library(self._module), self._name), name)

@@ -96,7 +96,7 @@ _VALUES = {
 
 
 @functools.cache
-def enumerated(kind: str, value: str) -> ir.Attribute:
+def enum_value(kind: str, value: str) -> ir.Attribute:
     """A value of an enumeration of StableHLO. Raises WeftValueError for an unknown value."""
     known = _VALUES[kind]
     if value not in known:
@@ -112,7 +112,7 @@ def enumerated(kind: str, value: str) -> ir.Attribute:
 @functools.cache
 def precision_config(left: str, right: str) -> ir.Attribute:
     """The precision of each operand of a product: DEFAULT, HIGH or HIGHEST."""
-    return ir.ArrayAttr.get([enumerated("Precision", text) for text in (left, right)], context())
+    return ir.ArrayAttr.get([enum_value("Precision", text) for text in (left, right)], context())
 
 
 def elements(array: np.ndarray[Any, Any], shape: Sequence[int]) -> ir.Attribute:

@@ -24,11 +24,11 @@ from weft.base.source import NAN_ELSEWHERE
 from weft.runtime.jaxlib.native import version
 from weft.runtime.stablehlo.cpu_products import (
     INTEGERS,
+    divide_scaled,
     is_moved,
-    kept,
+    isolate,
     multiplies_by_inverse,
-    scaled,
-    unfused,
+    prevent_fusion,
 )
 from weft.runtime.stablehlo.elementwise import (
     add,
@@ -170,9 +170,9 @@ def _cpu_faults(
     for found in named("stablehlo.divide", "stablehlo.multiply"):
         inverse = found.name == "stablehlo.divide" and multiplies_by_inverse(found)
         if is_moved(found):
-            faults.append((found, _keep_scaled if inverse else kept))
+            faults.append((found, _keep_scaled if inverse else isolate))
         elif inverse:
-            faults.append((found, scaled))
+            faults.append((found, divide_scaled))
     return faults
 
 
@@ -334,11 +334,11 @@ def _sums_repeated(x: ir.Value, count: int) -> bool:
 
 def _with_unfused_operand(reduction: ir.Operation) -> ir.Value:
     """The reduction with an operand that is not fused."""
-    return _with_operands(reduction, {0: unfused(reduction.operands[0])})
+    return _with_operands(reduction, {0: prevent_fusion(reduction.operands[0])})
 
 
 def _keep_scaled(division: ir.Operation) -> ir.Value:
-    return kept(division, scaled(division))
+    return isolate(division, divide_scaled(division))
 
 
 def _is_to_8_bits(convert: ir.Operation) -> bool:
@@ -352,7 +352,7 @@ def _is_to_8_bits(convert: ir.Operation) -> bool:
 
 def _truncate(found: ir.Operation) -> ir.Value:
     """The conversion with an operand and a result that are not fused."""
-    return unfused(_with_operands(found, {0: unfused(found.operands[0])}))
+    return prevent_fusion(_with_operands(found, {0: prevent_fusion(found.operands[0])}))
 
 
 def _behind_barrier(x: ir.Value) -> ir.Value:

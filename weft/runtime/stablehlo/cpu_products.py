@@ -69,18 +69,18 @@ def is_moved(product: ir.Operation) -> bool:
     return large and any(name_of(user) in _PRODUCTS for user in users)
 
 
-def kept(product: ir.Operation, value: ir.Value | None = None) -> ir.Value:
+def isolate(product: ir.Operation, value: ir.Value | None = None) -> ir.Value:
     """A product or quotient, or the value that stands for it, that no other is combined with."""
     if value is None:
         value = product.clone().results[0]
     if version < _KEEPS_BARRIERS:
-        return unfused(value)
+        return prevent_fusion(value)
     kind = dtype_of(value.type.element_type)
     nan = constant(np.array(np.nan).astype(kind), value.type.shape, kind)
     return select(compare(value, value, "EQ"), value, nan)
 
 
-def unfused(x: ir.Value) -> ir.Value:
+def prevent_fusion(x: ir.Value) -> ir.Value:
     """A value bitcast to an integer and back, which the library of fused loops does not take, and
     behind a barrier."""
     kind = dtype_of(x.type.element_type)
@@ -180,7 +180,7 @@ def _is_small(made: ir.Operation) -> bool:
     return number is not None and abs(number) <= 2.0**64
 
 
-def scaled(division: ir.Operation) -> ir.Value:
+def divide_scaled(division: ir.Operation) -> ir.Value:
     """The quotient of both operands times a power of 2 that reduces a large divisor."""
     x, divisor = division.operands
     around = divisor.owner

@@ -213,8 +213,8 @@ def reduce_precision(x: ir.Value, exponent_bits: int, mantissa_bits: int) -> ir.
 @functools.cache
 def _comparison(direction: str, kind: str) -> dict[str, ir.Attribute]:
     return {
-        "comparison_direction": attrs.enumerated("ComparisonDirection", direction),
-        "compare_type": attrs.enumerated("ComparisonType", kind),
+        "comparison_direction": attrs.enum_value("ComparisonDirection", direction),
+        "compare_type": attrs.enum_value("ComparisonType", kind),
     }
 
 

@@ -39,7 +39,7 @@ from jaxlib.mlir.dialects import builtin  # noqa: F401  # every module needs it
 from jaxlib.mlir.passmanager import PassManager
 
 from weft.errors import DTypeError, Fix, WeftError, WeftTypeError
-from weft.runtime.jaxlib.lazy import imported
+from weft.runtime.jaxlib.lazy import import_library
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -59,7 +59,7 @@ def import_operations(dialect: str) -> None:
         dialect: The dialect's name in MLIR, such as "stablehlo".
     """
     if dialect in ("chlo", "sdy", "stablehlo"):
-        imported(f"jaxlib.mlir.dialects.{dialect}")
+        import_library(f"jaxlib.mlir.dialects.{dialect}")
 
 
 class _Dialect:

@@ -252,7 +252,7 @@ def fft(x: ir.Value, kind: str, lengths: Sequence[int]) -> ir.Value:
     elif kind == "IRFFT":
         shape[-1] = lengths[-1]
         element = element.element_type
-    config = {"fft_type": attrs.enumerated("FftType", kind), "fft_length": attrs.integers(lengths)}
+    config = {"fft_type": attrs.enum_value("FftType", kind), "fft_length": attrs.integers(lengths)}
     return op1("stablehlo.fft", (x,), ranked(shape, element), config)
 
 
@@ -289,7 +289,7 @@ def triangular_solve(
         "left_side": attrs.boolean(left_side),
         "lower": attrs.boolean(lower),
         "unit_diagonal": attrs.boolean(unit_diagonal),
-        "transpose_a": attrs.enumerated("Transpose", transpose_a),
+        "transpose_a": attrs.enum_value("Transpose", transpose_a),
     }
     return op1("stablehlo.triangular_solve", (a, b), b.type, config)
 
@@ -304,7 +304,7 @@ def rng_bit_generator(
         dtype: An unsigned dtype: that of the random bits.
         algorithm: "THREE_FRY", "PHILOX", or "DEFAULT" for the platform's choice.
     """
-    config = {"rng_algorithm": attrs.enumerated("RngAlgorithm", algorithm)}
+    config = {"rng_algorithm": attrs.enum_value("RngAlgorithm", algorithm)}
     types = (state.type, tensor_type(shape, dtype))
     new_state, bits = op("stablehlo.rng_bit_generator", (state,), types, config)
     return new_state, bits
@@ -380,7 +380,7 @@ def rng_uniform(low: ir.Value, high: ir.Value, shape: Sequence[int], dtype: DTyp
         low: The lower bound, a scalar.
         high: The upper bound, a scalar.
     """
-    config = {"rng_distribution": attrs.enumerated("RngDistribution", "UNIFORM")}
+    config = {"rng_distribution": attrs.enum_value("RngDistribution", "UNIFORM")}
     lengths = np.asarray(shape, np.int64)
     value = {"value": attrs.elements(lengths, lengths.shape)}
     extents = op1("stablehlo.constant", (), tensor_type(lengths.shape, lengths.dtype), value)

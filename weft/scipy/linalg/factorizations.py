@@ -29,7 +29,7 @@ from weft.ops.linalg import lu as lu_operation
 from weft.ops.linalg import qr as qr_operation
 from weft.ops.linalg import schur as schur_operation
 from weft.ops.linalg import svd as svd_operation
-from weft.ops.linalg.cholesky import symmetrized
+from weft.ops.linalg.cholesky import symmetrize
 from weft.ops.linalg.householder import householder_product, ormqr
 from weft.ops.linalg.matrices import adjoint, matmul, part, scaled_columns, triangle
 
@@ -371,7 +371,7 @@ def polar(
 
     def factors(x: Any) -> tuple[Any, Any]:
         u, *_ = unitary_factor(x, max_iterations, eps)
-        return u, symmetrized(matmul(adjoint(u), x))
+        return u, symmetrize(matmul(adjoint(u), x))
 
     # The left factors are the right ones of the adjoint.
     u, p = over(factors, (x if right else adjoint(x),), (2,))

@@ -31,7 +31,14 @@ from weft.numpy.linalg.operands import (
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.cholesky import cholesky
 from weft.ops.linalg.lu import lu_pivots_to_permutation
-from weft.ops.linalg.matrices import adjoint, conjugate, matmul, reordered, swapped, triangle
+from weft.ops.linalg.matrices import (
+    adjoint,
+    conjugate,
+    matmul,
+    permute_matrix,
+    transpose_matrices,
+    triangle,
+)
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.scipy.linalg.eigenvalues import mirror_triangle
 
@@ -168,7 +175,7 @@ def solve(
     x, columns = _system(a, b)
     if assume_a == "sym":
         half = triangle(x, lower)
-        x = half + triangle(swapped(half), not lower, 1 if lower else -1)
+        x = half + triangle(transpose_matrices(half), not lower, 1 if lower else -1)
     else:
         x = mirror_triangle(x, lower)
     solved = _solve_positive if assume_a == "pos" else numpy_solving.solve_batched
@@ -246,10 +253,10 @@ def _lu_solve(lu: LUFactor, piv: Pivots, b: RightSide, trans: WholeTurn = 0) -> 
         )
 
     if trans == 0:
-        out = substituted(substituted(reordered(columns, order, -2), True), False)
+        out = substituted(substituted(permute_matrix(columns, order, -2), True), False)
     else:
         inverse = order.argsort(-1).astype(dtypes.int32)
-        out = reordered(substituted(substituted(columns, False), True), inverse, -2)
+        out = permute_matrix(substituted(substituted(columns, False), True), inverse, -2)
     return _solution(out, b)
 
 

@@ -25,7 +25,7 @@ from weft.numpy.linalg.solving import solve_batched
 from weft.numpy.vectorizing import over
 from weft.ops.elementwise.convert import stop_gradient
 from weft.ops.linalg.eig import eig
-from weft.ops.linalg.matrices import adjoint, matmul, swapped
+from weft.ops.linalg.matrices import adjoint, matmul, transpose_matrices
 from weft.ops.linalg.triangular_solve import triangular_solve
 from weft.scipy.linalg.schur import complex_schur
 
@@ -85,7 +85,7 @@ def sylvester(a: Any, b: Any, c: Any, *, by_schur: bool = True, tol: float = 0.0
 
     def backward(_: Any, right: Any) -> Any:
         # Factored again: transposed factors are not upper triangular.
-        _, _, other = method(*(convert(stop_gradient(swapped(m)), wide) for m in (a, b)))
+        _, _, other = method(*(convert(stop_gradient(transpose_matrices(m)), wide) for m in (a, b)))
         return narrow(other(convert(right, wide)))
 
     return custom_linear_solve(lambda z: matmul(a, z) + matmul(z, b), c, forward, backward)
