@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from weft import tree
-from weft.base.util import marked, merge, unmarked
+from weft.base.util import drop_marked, keep_marked, merge
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.loops import map as loop_map
 from weft.control_flow.loops import typed_leaves
@@ -30,7 +30,7 @@ from weft.custom_derivatives.custom_function import (
     check_rule,
     check_structure,
     class_and_length,
-    fitted,
+    fit_to_type,
 )
 from weft.errors import Fix, MissingRuleError, WeftNotImplementedError, WeftTypeError, api_boundary
 from weft.interpreters.jvp import (
@@ -133,13 +133,13 @@ def sequential_vmap(f: Callable[P, R]) -> custom_vmap[P, R]:
     def rule(axis_size: int, in_batched: list[Any], *args: Any) -> tuple[Any, Any]:
         leaves, in_tree = tree.flatten(list(args))
         flags = tree.leaves(in_batched)
-        fixed = unmarked(flags, leaves)
+        fixed = drop_marked(flags, leaves)
 
         def step(element: list[Any]) -> Any:
             called: Callable[..., Any] = f
             return called(*in_tree.unflatten(merge(flags, element, fixed)))
 
-        out = loop_map(step, marked(flags, leaves))
+        out = loop_map(step, keep_marked(flags, leaves))
         return out, tree.map(lambda _: True, out)
 
     return made
@@ -198,7 +198,7 @@ class UsersRule(BatchRule):
         outs = check_results(out, tree.leaves(out), f"the rule {self.name} of {self.what}")
         flags = [bool(flag) for flag in tree.leaves(marks)]
         return [
-            fitted(x, whole(of, size) if flag else of, self.of(i), "custom_vmap")
+            fit_to_type(x, whole(of, size) if flag else of, self.of(i), "custom_vmap")
             for i, (x, of, flag) in enumerate(zip(outs, self.out_types, flags, strict=True))
         ], flags
 
@@ -234,7 +234,7 @@ class RuleWithTangents(BatchRule):
         flags = [a or b for a, b in zip(batched[:n], moved, strict=True)]
         pairs = zip(args[:n], batched[:n], flags, strict=True)
         primals = [at_front(x, mine, size) if flag else x for x, mine, flag in pairs]
-        rows = zip(args[n:], batched[n:], marked(self.nonzero, flags), strict=True)
+        rows = zip(args[n:], batched[n:], keep_marked(self.nonzero, flags), strict=True)
         given = [at_front(t, mine, size) if flag else t for t, mine, flag in rows]
         out_flags: list[bool] = []
 
@@ -246,8 +246,8 @@ class RuleWithTangents(BatchRule):
         tangents = merge_zeros(self.nonzero, given, [type_of(x) for x in primals])
         outs, found = jvp_flat(function, primals, tangents, self.name)
         smooth = [has_tangent(type_of(x)) for x in outs]
-        kept = [instantiate(t) for t in marked(smooth, found)]
-        return [*outs, *kept], [*out_flags, *marked(smooth, out_flags)]
+        kept = [instantiate(t) for t in keep_marked(smooth, found)]
+        return [*outs, *kept], [*out_flags, *keep_marked(smooth, out_flags)]
 
 
 class TangentRule(BatchRule):
@@ -274,7 +274,7 @@ class TransposedRule(BatchRule):
     ) -> None:
         super().__init__(rule.name)
         self.rule, self.linear, self.nonzero = rule, linear, nonzero
-        self.in_types, self.out_types = marked(linear, jaxpr.in_types), jaxpr.out_types
+        self.in_types, self.out_types = keep_marked(linear, jaxpr.in_types), jaxpr.out_types
 
     def __call__(
         self, size: int, batched: Sequence[bool], args: Sequence[Any]
@@ -314,7 +314,7 @@ def derivative(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> tuple[Jaxpr, tuple[bo
 
 def with_tangents(captured: Sequence[bool], nonzero: Sequence[bool]) -> tuple[bool, ...]:
     """Marks the operands of a derivative that are closed over, or tangents of these."""
-    return (*captured, *marked(nonzero, captured))
+    return (*captured, *keep_marked(nonzero, captured))
 
 
 def custom_vmap_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
@@ -356,24 +356,24 @@ def custom_vmap_transpose(cotangents: Values, *operands: Any, **params: Any) -> 
     outs = custom_vmap_p.bind(
         *known,
         *given,
-        jaxpr=transposed(jaxpr, linear, nonzero),
+        jaxpr=transpose_linear(jaxpr, linear, nonzero),
         rule=TransposedRule(params["rule"], linear, nonzero, jaxpr),
-        captured=(*unmarked(linear, captured), *(False,) * len(given)),
+        captured=(*drop_marked(linear, captured), *(False,) * len(given)),
     )
     return merge_cotangents(linear, (True,) * sum(linear), outs)
 
 
-def transposed(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Jaxpr:
+def transpose_linear(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Jaxpr:
     """The transpose of a jaxpr, with the cotangents of all linear inputs, zeros too."""
 
     def function(*values: Any) -> list[Any]:
         n = len(linear) - sum(linear)
-        known = dict(zip(unmarked(linear, jaxpr.inputs), values[:n], strict=True))
+        known = dict(zip(drop_marked(linear, jaxpr.inputs), values[:n], strict=True))
         cts = merge_zeros(nonzero, values[n:], jaxpr.out_types)
-        inputs = marked(linear, jaxpr.inputs)
+        inputs = keep_marked(linear, jaxpr.inputs)
         return [*map(instantiate, backward_pass(jaxpr.eqns, inputs, known, jaxpr.outputs, cts))]
 
-    types = unmarked(linear, jaxpr.in_types) + marked(nonzero, jaxpr.out_types)
+    types = drop_marked(linear, jaxpr.in_types) + keep_marked(nonzero, jaxpr.out_types)
     return jaxpr.memoize(
         ("transpose with zeros", linear, nonzero),
         lambda: rebuild(function, types, jaxpr.name, "transpose"),
@@ -382,7 +382,7 @@ def transposed(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
 
 def custom_vmap_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:
     captured, rule, jaxpr = params["captured"], params["rule"], params["jaxpr"]
-    if any(dim is not None for dim in marked(captured, dims)):
+    if any(dim is not None for dim in keep_marked(captured, dims)):
         of = next(t for t, dim, c in zip(jaxpr.in_types, dims, captured, strict=True)
                   if c and dim is not None)  # fmt: skip
         raise WeftNotImplementedError(
@@ -393,8 +393,8 @@ def custom_vmap_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) ->
             wanted="mapped values as arguments",
             fix=Fix("pass_argument", "make the value an argument of the function"),
         )
-    flags = [dim is not None for dim in unmarked(captured, dims)]
-    rows = zip(unmarked(captured, args), unmarked(captured, dims), strict=True)
+    flags = [dim is not None for dim in drop_marked(captured, dims)]
+    rows = zip(drop_marked(captured, args), drop_marked(captured, dims), strict=True)
     values = [x if dim is None else move_dim(x, dim, 0, axis.size) for x, dim in rows]
     outs, found = rule(axis.size, flags, values)
     return outs, [0 if flag else None for flag in found]

@@ -103,7 +103,7 @@ def test_the_middle_of_a_long_dimension_is_left_out():
 def test_no_more_is_read_of_a_large_array_than_is_shown(monkeypatch, spec):
     values = np.arange(1200 * 1200, dtype=np.float32).reshape(1200, 1200)
     x = jnp.asarray(values) if spec is None else weft.device_put(values, NamedSharding(MESH, spec))
-    monkeypatch.setattr("weft.arrays.array.gathered", None)
+    monkeypatch.setattr("weft.arrays.array.gather_blocks", None)
     assert cells(x)[-1][-1] == f"{1200 * 1200 - 1:.5g}"
     assert repr(x).startswith(f"Array({np.array2string(values, separator=', ', prefix='Array(')}")
     assert str(x) == str(values) and not hasattr(x, "_host")

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from weft.base.timing import charged, spent
+from weft.base.timing import charged, time_spent
 
 pytestmark = pytest.mark.fast
 
 
 def test_a_moment_is_charged_to_the_innermost_kind():
-    before = spent()
+    before = time_spent()
     start = time.perf_counter()
     with charged("tracing"):
         time.sleep(0.02)
@@ -22,17 +22,17 @@ def test_a_moment_is_charged_to_the_innermost_kind():
         with charged("tracing"):
             time.sleep(0.01)
     elapsed = time.perf_counter() - start
-    cost = spent().since(before)
+    cost = time_spent().since(before)
     assert cost.tracing >= 0.03 and cost.compiling >= 0.04
     assert cost.seconds == pytest.approx(elapsed, abs=5e-3)
     assert (cost.traced, cost.compiled, cost.lowered, cost.loaded) == (2, 1, 0, 0)
 
 
 def test_a_look_in_between_counts_what_is_running():
-    before = spent()
+    before = time_spent()
     with charged("lowering"):
         time.sleep(0.01)
-        within = spent().since(before)
+        within = time_spent().since(before)
     assert within.lowering >= 0.01 and within.lowered == 0
 
 
@@ -44,18 +44,18 @@ def test_what_fails_is_paid_for_and_not_done():
         raise KeyError("no")
 
     assert fail.__doc__ == "Fails."
-    before = spent()
+    before = time_spent()
     with pytest.raises(KeyError):
         fail()
-    cost = spent().since(before)
+    cost = time_spent().since(before)
     assert cost.loading >= 0.01 and cost.loaded == 0
     with charged("tracing"):
         pass
-    assert spent().since(before).loaded == 0
+    assert time_spent().since(before).loaded == 0
 
 
 def test_threads_are_told_apart():
-    before = spent()
+    before = time_spent()
 
     def work():
         with charged("compiling"):
@@ -64,4 +64,4 @@ def test_threads_are_told_apart():
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert spent().since(before).compiling == 0
+    assert time_spent().since(before).compiling == 0

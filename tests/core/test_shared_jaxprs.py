@@ -26,7 +26,7 @@ from weft import lax
 from weft.base.source import Scope
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var
 from weft.core.primitive import Primitive
-from weft.core.shared_jaxprs import SharedJaxprs, content_of, program_alone, shared
+from weft.core.shared_jaxprs import SharedJaxprs, content_of, program_alone, share_jaxpr
 from weft.core.types import ArrayType
 from weft.sharding import NamedSharding
 from weft.sharding import PartitionSpec as P
@@ -385,7 +385,7 @@ def test_lines_count_but_not_to_the_compiler():
 
     one, again = make(), make()
     other = weft.make_jaxpr(lambda x: weft.jit(lambda x: x * 2.0)(x))(1.0).jaxpr
-    assert shared(one) is shared(again) and shared(one) is not shared(other)
+    assert share_jaxpr(one) is share_jaxpr(again) and share_jaxpr(one) is not share_jaxpr(other)
     assert program_alone(one) is program_alone(other)
     assert program_alone(one, lines=True) is not program_alone(other, lines=True)
     with weft.config.override(debug_nans=True):

@@ -13,7 +13,7 @@ import weft.numpy as wnp
 from processes import python_output
 from weft import lax
 from weft.base import program_caches
-from weft.base.timing import spent
+from weft.base.timing import time_spent
 from weft.dispatch import jitted
 from weft.extend.core import Primitive, define_primitive
 from weft.runtime.backends.pjrt_executable import JaxlibExecutable
@@ -22,9 +22,9 @@ pytestmark = [pytest.mark.fast, pytest.mark.usefixtures("young_heap")]
 
 
 def compilations(run) -> int:
-    before = spent()
+    before = time_spent()
     run()
-    return spent().since(before).compiled
+    return time_spent().since(before).compiled
 
 
 def f(x):

@@ -10,7 +10,7 @@ import pytest
 import weft
 import weft.numpy as jnp
 from weft.core.jaxpr import eval_jaxpr
-from weft.dispatch.executable_calls import FEWEST, MOST_BYTES, packed
+from weft.dispatch.executable_calls import FEWEST, MOST_BYTES, pack_constants
 
 N = FEWEST + 16
 DTYPES = ("float32", "float16", "bfloat16", "int8", "uint32", "bool", "complex64")
@@ -117,7 +117,7 @@ def test_one_jaxpr_is_cut_out_in_as_many_ways_as_its_arrays_lie():
         given = [jnp.full(2, draw.randrange(9), "float32") for _ in range(N)]
         for k in draw.sample(range(N), 3):
             given[k] = weft.device_put(given[k], weft.devices()[0])
-        smaller, consts = packed(jaxpr, given)
+        smaller, consts = pack_constants(jaxpr, given)
         assert len(consts) == smaller.num_consts == 4
         (found,) = eval_jaxpr(smaller, consts, 1.0)
         wanted = 1 + sum(k * np.asarray(a) for k, a in enumerate(given))

@@ -34,7 +34,7 @@ class FarMesh:
     """Pickled as a mesh over a device that this process does not have."""
 
     def __reduce__(self):
-        return meshes._found, ("mesh", DEVICES[0].platform, (0, 11))
+        return meshes._find_devices, ("mesh", DEVICES[0].platform, (0, 11))
 
 
 FAR_MESH = pickle.dumps(FarMesh())

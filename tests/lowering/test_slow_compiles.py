@@ -44,13 +44,13 @@ def terminal(monkeypatch):
 
 
 def test_long_compiling_says_so_once(terminal, monkeypatch):
-    compiled = executables._compiled
+    compiled = executables._compile
 
     def slowly(*args):
         time.sleep(0.4)
         return compiled(*args)
 
-    monkeypatch.setattr(executables, "_compiled", slowly)
+    monkeypatch.setattr(executables, "_compile", slowly)
     # A number of its own: a program that was compiled before is not compiled again.
     number = next(NUMBERS)
     with weft.config.override(compile_notice_seconds=2):

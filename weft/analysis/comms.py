@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes, tree
-from weft.analysis.comms_reports import html, listed, table
+from weft.analysis.comms_reports import html, list_rows, table
 from weft.analysis.comms_rows import KIND_OF, KINDS, CommsRow, rows_of
 from weft.analysis.hlo_collectives import compiled_rows
 from weft.analysis.occurrences import occurrences
@@ -217,7 +217,7 @@ def _differs(
     wish += "" if total_bytes is None else f", total_bytes={total_bytes}"
     return CommunicationError(
         f"{report.name} communicates otherwise than asserted",
-        got=f"{arguments or 'nothing'}\n{listed(report.rows)}",
+        got=f"{arguments or 'nothing'}\n{list_rows(report.rows)}",
         wanted=f"{wish}; kinds that are not named do not run",
         where=report.rows[0].line if report.rows else None,
         fix=Fix(
@@ -279,7 +279,7 @@ def _check_written(report: CommsReport) -> None:
     raise CommunicationError(
         f"{report.name} communicates what nobody wrote: its derivative sums where a cast was "
         "inserted",
-        got=listed(rows),
+        got=list_rows(rows),
         wanted="casts that stand in the program: each is a sum between devices in reverse mode",
         where=rows[0].line,
         fix=Fix(

@@ -92,7 +92,7 @@ def _columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     ]
 
 
-def listed(rows: Sequence[CommsRow]) -> str:
+def list_rows(rows: Sequence[CommsRow]) -> str:
     """Returns rows for a message, one on each line; the end of a long list is left out."""
     lines = [str(row) for row in rows[:_MOST_ROWS]]
     more = len(rows) - len(lines)

@@ -200,7 +200,7 @@ def _row(found: Occurrence, sent: Collective, takers: set[Any]) -> CommsRow:
     eqn = found.eqn
     primitive = eqn.primitive
     in_groups = eqn.params.get("axis_index_groups") is not None
-    made, tangent_of = sources.made_by(eqn.source), sources.differentiated(eqn.source)
+    made, tangent_of = sources.made_by(eqn.source), sources.differentiated_operation(eqn.source)
     of, inserted = tangent_of or None, False
     transposed = made in (sources.TRANSPOSE, sources.TRANSPOSE_OF_CAST)
     if transposed:

@@ -109,7 +109,7 @@ class _Page:
         inputs = " ".join(map(self.writer.atom, eqn.inputs))
         outputs = " ".join(map(self.writer.binder, eqn.outputs))
         plain = [(k, v) for k, v in self.writer.shown_params(eqn) if not jaxprs_in({k: v})]
-        texts = [f"{k}={_cut(self.writer.param(v))}" for k, v in plain]
+        texts = [f"{k}={_truncate(self.writer.param(v))}" for k, v in plain]
         params = f'<span class="weft-quiet">[{escape(" ".join(texts))}]</span>' if texts else ""
         code = (
             f'{_color_types(outputs)} = <span class="weft-primitive">'
@@ -132,12 +132,12 @@ class _Page:
             jaxprs = jaxprs_in({key: value})
             for number, jaxpr in enumerate(jaxprs):
                 place = f"{key}[{number}]" if len(jaxprs) > 1 else key
-                how = _how_often(jaxpr in times, times.get(jaxpr), found.one_of)
+                how = _trips_note(jaxpr in times, times.get(jaxpr), found.one_of)
                 yield f'<div class="weft-part">{escape(place)}{how}</div>'
                 yield from self.body(jaxpr, found.mesh or mesh, around * (times.get(jaxpr) or 1))
 
 
-def _how_often(runs: bool, times: int | None, one_of: bool) -> str:
+def _trips_note(runs: bool, times: int | None, one_of: bool) -> str:
     if not runs:
         return ", which does not run here"
     if one_of:
@@ -202,5 +202,5 @@ def _color_types(text: str) -> str:
     return "".join([*parts, escape(text[end:])])
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= _LONGEST_PARAMETER else f"{text[:_LONGEST_PARAMETER]}…"

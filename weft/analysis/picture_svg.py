@@ -8,7 +8,7 @@ from html import escape
 from typing import NamedTuple
 
 from weft.analysis.picture_style import BLOCKS, LIGHT, SVG_CSS, block_colors
-from weft.debug.block_layouts import Block, BlockLayout, TableView, shown
+from weft.debug.block_layouts import Block, BlockLayout, TableView, abbreviate_range
 
 # More is no picture any more: the middle is left out.
 _MOST_ROWS = 10
@@ -139,8 +139,10 @@ def _sizes(
 def _draw_tables(
     drawing: _Drawing, layout: BlockLayout, view: TableView, values: Mapping[Block, str], top: float
 ) -> None:
-    rows = shown(1 if view.rows is None else layout.counts[view.rows], _MOST_ROWS)
-    columns = shown(1 if view.columns is None else layout.counts[view.columns], _MOST_COLUMNS)
+    rows = abbreviate_range(1 if view.rows is None else layout.counts[view.rows], _MOST_ROWS)
+    columns = abbreviate_range(
+        1 if view.columns is None else layout.counts[view.columns], _MOST_COLUMNS
+    )
     sizes = _sizes(layout, view, rows, columns, values)
     slices = layout.slices(view)
     titles = [layout.slice_title(view, block) if layout.ndim > 2 else "" for block in slices]

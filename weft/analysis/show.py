@@ -22,7 +22,7 @@ from weft.refs.reference import Ref
 from weft.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from weft.sharding.context import mesh_in_force
 from weft.sharding.mesh import AnyMesh
-from weft.sharding.names import quoted
+from weft.sharding.names import quote_names
 from weft.sharding.sharding import checked_shape
 from weft.spmd.block_tracers import BlockValue
 from weft.spmd.simulated import SimulationTracer
@@ -169,7 +169,7 @@ def _dimension(d: int, layout: BlockLayout, shape: Sequence[int], sharding: Shar
     if count == 1:
         return f"{sign} dimension {d}: {shape[d]:,}, whole"
     axes = sharding.spec.entry_axes(d) if isinstance(sharding, NamedSharding) else ()
-    over = f", over {quoted(axes)}" if axes else ""
+    over = f", over {quote_names(axes)}" if axes else ""
     each = ", a table for each" if sign == "·" else ""
     return f"{sign} dimension {d}: {count:,} blocks of {layout.lengths[d]:,}{over}{each}"
 
@@ -237,7 +237,7 @@ def _varying(mesh: AnyMesh, x: Tracer, title: str, notes: list[str]) -> LayoutPi
     equal = [axis for axis in mesh.axis_names if axis not in axes]
     notes = [f"over {mesh!r}", *notes, *_axis_notes(mesh, axes, layout)]
     if equal:
-        notes.append(f"equal along {quoted(equal)}")
+        notes.append(f"equal along {quote_names(equal)}")
     return LayoutPicture(title, notes, layout, _values(x, axes), mesh)
 
 

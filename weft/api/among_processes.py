@@ -18,7 +18,7 @@ def needs_program(array: Array, place: Any) -> bool:
     return isinstance(place, Sharding) and set(place.device_list) == array.devices()
 
 
-def resharded(array: Array, place: Sharding) -> Array:
+def reshard_array(array: Array, place: Sharding) -> Array:
     """The array in another sharding over the same devices, moved by a program of all processes."""
     moved: Array = _identity(place)(array)
     return moved

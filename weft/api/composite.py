@@ -73,7 +73,7 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
             jaxpr=traced.jaxpr,
             name=name,
             version=int(version),
-            attributes=tuple([(key, kept(given[key])) for key in sorted(given)]),
+            attributes=tuple([(key, to_parameter(given[key])) for key in sorted(given)]),
         )
         return traced.out_tree.unflatten(outs)
 
@@ -88,22 +88,22 @@ class ArrayAttribute(NamedTuple):
     shape: tuple[int, ...]
 
 
-def kept(value: Any) -> Any:
+def to_parameter(value: Any) -> Any:
     """An attribute as a parameter."""
     if isinstance(value, np.ndarray):
         return ArrayAttribute(value.tobytes(), value.dtype.name, value.shape)
     if isinstance(value, Mapping):
-        return ("dict", *[(key, kept(value[key])) for key in sorted(value)])
-    return tuple([kept(x) for x in value]) if isinstance(value, list | tuple) else value
+        return ("dict", *[(key, to_parameter(value[key])) for key in sorted(value)])
+    return tuple([to_parameter(x) for x in value]) if isinstance(value, list | tuple) else value
 
 
-def restored(value: Any) -> Any:
+def from_parameter(value: Any) -> Any:
     """The value of a parameter's attribute."""
     if isinstance(value, ArrayAttribute):
         return np.frombuffer(value.data, dtypes.parse(value.dtype)).reshape(value.shape)
     if isinstance(value, tuple) and value[:1] == ("dict",):
-        return {key: restored(x) for key, x in value[1:]}
-    return [restored(x) for x in value] if isinstance(value, tuple) else value
+        return {key: from_parameter(x) for key, x in value[1:]}
+    return [from_parameter(x) for x in value] if isinstance(value, tuple) else value
 
 
 def _check_attribute(name: str, key: str, value: Any) -> None:
@@ -163,7 +163,7 @@ def composite_lower(
         return list(context.lower_jaxpr(jaxpr, values, name))
     symbol = context.function_of(jaxpr, name)
     types = context.result_ir_types()
-    found = {key: restored(value) for key, value in attributes}
+    found = {key: from_parameter(value) for key, value in attributes}
     return list(stablehlo.composite(name, values, types, symbol, version, found))
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from weft import config, dtypes, tree
-from weft.api.among_processes import needs_program, resharded
+from weft.api.among_processes import needs_program, reshard_array
 from weft.arrays.array import (
     Array,
     array_at,
@@ -139,7 +139,7 @@ def _put_leaf(
         if place is None:
             return copy.deepcopy(leaf) if may_alias is False else leaf
         if needs_program(leaf, place):
-            return to_layout(resharded(leaf, place), layout)
+            return to_layout(reshard_array(leaf, place), layout)
         if leaf.is_fully_addressable:
             check_same(leaf._stored, f"device_put of {_name(whole, number)}", place)
         if donate:

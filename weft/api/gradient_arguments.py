@@ -102,7 +102,7 @@ def conversion(got: Any, wanted: Any, what: str) -> Fix:
     return Fix("convert", f"convert {what} to {wanted}", {"dtype": wanted})
 
 
-def fitted(value: Any, wanted: ArrayType, what: str) -> Any:
+def fit_to_type(value: Any, wanted: ArrayType, what: str) -> Any:
     """A tangent or cotangent of the wanted shape and dtype; only Python numbers are converted.
     Raises ShapeError or DTypeError for any other."""
     got = type_of(value)
@@ -138,7 +138,7 @@ def tangent_leaves(
             check_no_tangent(leaf, wanted, f"{what}, {noun}{tree.keystr(path)}", operation)
         else:
             leaf = vector(leaf, wanted, what, path)
-            leaf = fitted(leaf, wanted, f"{what}, {noun}{tree.keystr(path)}")
+            leaf = fit_to_type(leaf, wanted, f"{what}, {noun}{tree.keystr(path)}")
         out.append(leaf)
     return out
 

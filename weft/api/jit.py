@@ -24,7 +24,7 @@ from weft.errors.argument_errors import invalid_value, not_a_function
 from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr
 from weft.lowering.result_layouts import known_formats
 from weft.ops.elementwise.convert import beside_float64
-from weft.refs.reference import Ref, with_staged
+from weft.refs.reference import Ref, with_staged_refs
 from weft.runtime import client
 from weft.tracing.argument_names import argument_names
 
@@ -289,7 +289,7 @@ def make_jaxpr(
         out_trees: list[Any] = []
 
         def flat(*values: Any) -> list[Any]:
-            given, given_kwargs = in_tree.unflatten(with_staged(values))
+            given, given_kwargs = in_tree.unflatten(with_staged_refs(values))
             if numbers:
                 given = [args[i] if i in numbers else x for i, x in enumerate(given)]
             out = fun(*given, **given_kwargs)

@@ -27,7 +27,7 @@ from weft.core.rules import (
     not_linear,
 )
 from weft.core.types import ArrayType, type_of
-from weft.custom_derivatives.custom_function import check_structure, fitted
+from weft.custom_derivatives.custom_function import check_structure, fit_to_type
 from weft.custom_derivatives.custom_primitive import jvp_by_linearize
 from weft.errors import api_boundary
 from weft.interpreters.hoist import pvary_jaxpr, varying_along
@@ -79,7 +79,7 @@ def linear_call(
             raise check_structure(found, in_tree, message + "linear_args", "linear_call")
         rows = zip(tree.leaves(found), types, tree.leaves_with_path(found), strict=True)
         return in_tree.unflatten(
-            fitted(x, of, f"{what}: the transpose's result{tree.keystr(path)}", "linear_call")
+            fit_to_type(x, of, f"{what}: the transpose's result{tree.keystr(path)}", "linear_call")
             for x, of, (path, _) in rows
         )
 

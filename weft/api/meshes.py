@@ -111,7 +111,7 @@ def _numbers(devices: Sequence[Any]) -> tuple[str, tuple[int, ...]]:
     return devices[0].platform, tuple(int(device.id) for device in devices)
 
 
-def _found(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
+def _find_devices(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
     """The devices of these numbers. Raises WeftValueError where one is not there."""
     there = {int(device.id): device for device in client.devices(platform)}
     missing = [number for number in numbers if number not in there]
@@ -132,17 +132,17 @@ def _found(operation: str, platform: str, numbers: Sequence[int]) -> list[Any]:
 def _mesh(
     platform: str, numbers: tuple[int, ...], sizes: tuple[int, ...], names: tuple[str, ...]
 ) -> Mesh:
-    return Mesh(np.array(_found("Mesh", platform, numbers), object).reshape(sizes), names)
+    return Mesh(np.array(_find_devices("Mesh", platform, numbers), object).reshape(sizes), names)
 
 
 def _single(platform: str, numbers: tuple[int, ...]) -> SingleDeviceSharding:
-    return SingleDeviceSharding(_found("SingleDeviceSharding", platform, numbers)[0])
+    return SingleDeviceSharding(_find_devices("SingleDeviceSharding", platform, numbers)[0])
 
 
-def _tiled(platform: str, numbers: tuple[int, ...], assignment: Any) -> TiledSharding:
-    return TiledSharding(_found("TiledSharding", platform, numbers), assignment)
+def _tiled_sharding(platform: str, numbers: tuple[int, ...], assignment: Any) -> TiledSharding:
+    return TiledSharding(_find_devices("TiledSharding", platform, numbers), assignment)
 
 
 copyreg.pickle(Mesh, lambda x: (_mesh, (*_numbers(x.device_list), x.axis_sizes, x.axis_names)))
 copyreg.pickle(SingleDeviceSharding, lambda x: (_single, _numbers(x.device_list)))
-copyreg.pickle(TiledSharding, lambda x: (_tiled, (*_numbers(x.device_list), x.stored)))
+copyreg.pickle(TiledSharding, lambda x: (_tiled_sharding, (*_numbers(x.device_list), x.stored)))

@@ -43,10 +43,10 @@ def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tu
     jaxpr = inline_consts(jaxpr, consts) if consts else jaxpr
     split = linearize_jaxpr(jaxpr, tuple([of.dtype in INEXACT for of in types]))
     names = argument_names(f, in_tree)
-    return list(described(split.primal, split.residual_sources, len(jaxpr.outputs), names))
+    return list(describe_residuals(split.primal, split.residual_sources, len(jaxpr.outputs), names))
 
 
-def described(
+def describe_residuals(
     program: Jaxpr, places: list[tuple[str, int]], count: int, names: list[str]
 ) -> Iterator[tuple[ArrayType, str]]:
     """Each residual's type and origin."""

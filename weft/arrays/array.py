@@ -15,7 +15,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.host_values import host_values
-from weft.arrays.shards import Shard, gathered, move, parts_of, put_blocks, relayout, shares
+from weft.arrays.shards import Shard, gather_blocks, move, parts_of, put_blocks, relayout, shares
 from weft.arrays.texts import array_repr, array_str
 from weft.arrays.transfers import Uncommitted, default_place, guard
 from weft.base import source as sources
@@ -249,7 +249,7 @@ class Array(Typed, ArrayOperators["Array"], ShownInNotebooks, metaclass=_ArrayMe
         if config.guarding and client.backend().platform != "cpu":
             guard("device_to_host", self.type, place)
         if isinstance(place, Sharding):
-            return gathered(buffer, parts_of(place, self.type))
+            return gather_blocks(buffer, parts_of(place, self.type))
         return client.backend().to_numpy(buffer)
 
     def _single(self, operation: str) -> Any:

@@ -161,7 +161,7 @@ def own_array(value: Any) -> Array:
     return mark_rounded(made) if type(value) in (float, complex) else made
 
 
-def unchanged(operand: Any) -> Any:
+def pass_through(operand: Any) -> Any:
     """The result of an operation with nothing to do: the operand, of NumPy's an array. A traced
     number stays one, so that programs hold it and not an array of it."""
     if isinstance(operand, _NUMBERS):

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.arrays.transfers import copied, reordered, stored_type
+from weft.arrays.transfers import copy_block, reorder_block, stored_type
 from weft.core.types import ArrayType
 from weft.errors import Fix, WeftValueError
 from weft.runtime import client
@@ -24,7 +24,7 @@ from weft.sharding.layout import unless_row_major
 from weft.sharding.sharding import block_slices
 
 __all__ = [
-    "Parts", "Shard", "gathered", "join", "move", "parts_of", "placement_text", "put_blocks",
+    "Parts", "Shard", "gather_blocks", "join", "move", "parts_of", "placement_text", "put_blocks",
     "put_parts", "relayout", "shares", "stored_type",
 ]  # fmt: skip
 
@@ -138,7 +138,7 @@ def put_parts(blocks: Sequence[Values], parts: Parts, copy: bool) -> Buffer:
     )
 
 
-def gathered(buffer: Buffer, parts: Parts) -> Values:
+def gather_blocks(buffer: Buffer, parts: Parts) -> Values:
     """All values of a buffer over several devices, as they are stored: read-only. Raises
     WeftValueError if no device of this process holds some of them."""
     if not parts.complete:
@@ -274,11 +274,11 @@ def move(
         if kind == KEEP and not copy:
             found.append(shards[where])
         elif kind in (KEEP, COPY):
-            found.append(copied(shards[where], new.block_type, device, layout))
+            found.append(copy_block(shards[where], new.block_type, device, layout))
         else:
             # Blocks from the host are row-major.
             made = client.backend().put(blocks[number], block_type, device, copy=cut)
-            found.append(reordered(made, new.block_type, device, None, layout))
+            found.append(reorder_block(made, new.block_type, device, None, layout))
     return join(found, new)
 
 
@@ -288,7 +288,7 @@ def relayout(buffer: Buffer, parts: Parts, old: Layout | None, new: Layout | Non
         return buffer
     shards = client.backend().shards(buffer)
     found = [
-        reordered(shard, parts.block_type, device, old, new)
+        reorder_block(shard, parts.block_type, device, old, new)
         for shard, device in zip(shards, parts.devices, strict=True)
     ]
     return join(found, parts) if isinstance(parts.place, Sharding) else found[0]

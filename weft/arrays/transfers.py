@@ -108,7 +108,7 @@ def layout_mode(layout: Any, type: ArrayType) -> Any:
     return xla_layouts.layout_mode(DeviceLayout(how.major_to_minor, how.tiling))
 
 
-def reordered(
+def reorder_block(
     block: Buffer, type: ArrayType, device: Any, old: Layout | None, new: Layout | None
 ) -> Buffer:
     """A single-device buffer of an array of this type in another order."""
@@ -118,7 +118,7 @@ def reordered(
     return out
 
 
-def copied(block: Buffer, type: ArrayType, device: Any, layout: Layout | None) -> Buffer:
+def copy_block(block: Buffer, type: ArrayType, device: Any, layout: Layout | None) -> Buffer:
     """A copy on a device of a single-device buffer of an array of this type, in the same order."""
     stored = stored_type(type)
     if layout is None:
@@ -129,7 +129,7 @@ def copied(block: Buffer, type: ArrayType, device: Any, layout: Layout | None) -
         return _reordering(type, device, layout, layout).run([block])[0]
     backend = client.backend()
     made = backend.put(backend.to_numpy(block), stored, device)
-    return reordered(made, type, device, None, layout)
+    return reorder_block(made, type, device, None, layout)
 
 
 @functools.lru_cache(maxsize=1024)

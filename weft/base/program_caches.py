@@ -127,7 +127,7 @@ def clear_caches() -> None:
     gc.collect()  # Executables and their jaxprs refer to each other.
 
 
-def program_loaded() -> None:
+def count_loaded_program() -> None:
     """Counts an executable that the process has loaded; clears the caches if mappings run low."""
     global _loaded
     _loaded += 1

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 from weft.base.notebooks import line_text
 
 __all__ = [
-    "Location", "Scope", "Source", "backward", "called", "current", "describe", "differentiated",
-    "entered_scope", "here", "in_backward_pass", "inserted_cast", "is_library_file", "joined",
-    "locate", "made_by", "new_program", "override", "placed", "register_internal",
-    "register_internal_file", "scope_of", "tangent_of", "user_frames", "warn", "warn_at",
-    "warnings_so_far", "with_metadata", "without_scope",
+    "Location", "Scope", "Source", "backward", "called_function", "current", "describe",
+    "differentiated_operation", "entered_scope", "here", "in_backward_pass", "inserted_cast",
+    "is_library_file", "join_scopes", "locate", "made_by", "new_program", "override", "placed",
+    "register_internal", "register_internal_file", "scope_of", "tangent_of", "user_frames", "warn",
+    "warn_at", "warnings_so_far", "with_metadata", "without_scope",
 ]  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def _is_generated(frame: FrameType) -> bool:
     return is_internal(frame.f_globals.get("__file__") or "")
 
 
-def called() -> str | None:
+def called_function() -> str | None:
     """The public function that the user's innermost frame has called, for messages about operations
     deep inside; None if it is not known."""
     active = _active.get()
@@ -179,7 +179,7 @@ def here() -> Source | None:
     source, around = current(), _around.get()
     if source is None or around is None:
         return source
-    return source[0], source[1], _nested(around, scope_of(source))
+    return source[0], source[1], _nest_scopes(around, scope_of(source))
 
 
 # ---- scopes ------------------------------------------------------------------------------------
@@ -192,10 +192,10 @@ def scope_of(source: Source | Scope | None) -> Scope | None:
     return source[2] if len(source) == 3 else None
 
 
-def _nested(outer: Scope, inner: Scope | None) -> Scope:
+def _nest_scopes(outer: Scope, inner: Scope | None) -> Scope:
     if inner is None:
-        return _written(outer)
-    path = joined(outer.path, inner.path)
+        return _written_scope(outer)
+    path = join_scopes(outer.path, inner.path)
     metadata = outer.metadata
     if inner.metadata:
         metadata = tuple(sorted((dict(metadata) | dict(inner.metadata)).items()))
@@ -203,14 +203,14 @@ def _nested(outer: Scope, inner: Scope | None) -> Scope:
     return Scope(path, backward, metadata, inner.made, inner.tangent_of)
 
 
-def _written(scope: Scope) -> Scope:
+def _written_scope(scope: Scope) -> Scope:
     """A scope without its derived parts, for one in the program."""
     if scope.made or scope.tangent_of:
         return scope._replace(made="", tangent_of="")
     return scope
 
 
-def joined(outer: str, inner: str) -> str:
+def join_scopes(outer: str, inner: str) -> str:
     """Names around a line, those outside first; either may be none."""
     return f"{outer}/{inner}" if outer and inner else outer or inner
 
@@ -265,7 +265,7 @@ class override(_Activation):
         outer = scope_of(active)
         if outer is None:
             return source
-        return source[0], source[1], _nested(outer, scope_of(source))
+        return source[0], source[1], _nest_scopes(outer, scope_of(source))
 
 
 CAST, TRANSPOSE, TRANSPOSE_OF_CAST = "cast", "transpose", "transpose of a cast"
@@ -308,7 +308,7 @@ class backward(override):
                 path = path[len(outer.path) + 1 :]
             made = TRANSPOSE_OF_CAST if scope.made == CAST else TRANSPOSE
             marked = Scope(f"transpose({path})", True, scope.metadata, made)
-        return source[0], source[1], marked if outer is None else _nested(outer, marked)
+        return source[0], source[1], marked if outer is None else _nest_scopes(outer, marked)
 
 
 def _inside(active: Source | Scope | None, scope: Scope | None) -> Source | Scope | None:
@@ -330,7 +330,7 @@ class entered_scope(_Activation):
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
         scope = Scope(self._name)
         outer = scope_of(active)
-        return _inside(active, scope if outer is None else _nested(outer, scope))
+        return _inside(active, scope if outer is None else _nest_scopes(outer, scope))
 
 
 class tangent_of(_Activation):
@@ -386,7 +386,7 @@ class user_frames(_Activation):
 
     def wanted(self, active: Source | Scope | None) -> Source | Scope | None:
         scope = scope_of(active)
-        return None if scope is None else _written(scope)
+        return None if scope is None else _written_scope(scope)
 
 
 class new_program(_Activation):
@@ -406,7 +406,7 @@ class new_program(_Activation):
         if scope is None:
             return active
         around = _around.get()
-        self._outer_token = _around.set(scope if around is None else _nested(around, scope))
+        self._outer_token = _around.set(scope if around is None else _nest_scopes(around, scope))
         return _inside(active, _without_names(scope))
 
     def __exit__(self, *_: object) -> None:
@@ -458,7 +458,7 @@ def made_by(source: Source | None) -> str:
     return "" if scope is None else scope.made
 
 
-def differentiated(source: Source | None) -> str:
+def differentiated_operation(source: Source | None) -> str:
     """The operation of whose forward derivative an operation is a part; or nothing."""
     scope = scope_of(source)
     return "" if scope is None else scope.tangent_of

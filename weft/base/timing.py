@@ -2,7 +2,7 @@
 were compiled before.
 
 The kinds may be nested, as when an operation is compiled while a function is traced; a moment is
-charged to the innermost. The cost of something is the difference of two calls of `spent`.
+charged to the innermost. The cost of something is the difference of two calls of `time_spent`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class charged:
         return timed
 
 
-def spent() -> Spent:
+def time_spent() -> Spent:
     """The time that this thread has spent so far."""
     _clock.switch(_clock.kind)
     return Spent._make([*_clock.seconds, *_clock.done])

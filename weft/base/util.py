@@ -83,19 +83,19 @@ def like(function: Callable[..., Any], made: F) -> F:
 Flags = tuple[bool, ...]
 
 
-def marked(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
+def keep_marked(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
     """The values whose flag is set."""
     return [x for flag, x in zip(flags, values, strict=True) if flag]
 
 
-def unmarked(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
+def drop_marked(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
     """The values whose flag is not set."""
     return [x for flag, x in zip(flags, values, strict=True) if not flag]
 
 
 def partition(flags: Sequence[Any], values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """The values whose flag is set, and the others."""
-    return marked(flags, values), unmarked(flags, values)
+    return keep_marked(flags, values), drop_marked(flags, values)
 
 
 def merge(flags: Sequence[Any], marked: Iterable[Any], others: Iterable[Any]) -> list[Any]:
@@ -104,7 +104,7 @@ def merge(flags: Sequence[Any], marked: Iterable[Any], others: Iterable[Any]) ->
     return [next(first) if flag else next(second) for flag in flags]
 
 
-def spread(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
+def scatter_to_marked(flags: Sequence[Any], values: Iterable[Any]) -> list[Any]:
     """The next of the values where a flag is set, None elsewhere."""
     given = iter(values)
     return [next(given) if flag else None for flag in flags]

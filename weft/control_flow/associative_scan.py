@@ -124,10 +124,10 @@ def _prefixes(
 
 
 def _part(elems: Elements, axes: Sequence[int], start: int, stop: int, step: int = 1) -> Elements:
-    return [_cut(x, a, start, stop, step) for x, a in zip(elems, axes, strict=True)]
+    return [_slice_along(x, a, start, stop, step) for x, a in zip(elems, axes, strict=True)]
 
 
-def _cut(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
+def _slice_along(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
     shape = type_of(x).shape
     starts, stops, steps = [0] * len(shape), list(shape), [1] * len(shape)
     starts[axis], stops[axis], steps[axis] = min(start, stop), stop, step
@@ -138,8 +138,8 @@ def _interleave(even: Any, odd: Any, axis: int) -> Any:
     """Puts `even` at even indices and `odd` (as many, or one fewer) at odd ones."""
     a, b = type_of(even), type_of(odd)
     if a.shape[axis] > b.shape[axis]:
-        odd = concatenate([odd, _cut(even, axis, 0, 1)], axis)
+        odd = concatenate([odd, _slice_along(even, axis, 0, 1)], axis)
     shape = [*a.shape[: axis + 1], 1, *a.shape[axis + 1 :]]
     both = concatenate([reshape(even, shape), reshape(odd, shape)], axis + 1)
     joined = reshape(both, [*a.shape[:axis], 2 * a.shape[axis], *a.shape[axis + 1 :]])
-    return _cut(joined, axis, 0, a.shape[axis] + b.shape[axis])
+    return _slice_along(joined, axis, 0, a.shape[axis] + b.shape[axis])

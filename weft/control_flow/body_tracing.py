@@ -21,7 +21,7 @@ from weft.base import source as sources
 from weft.core.jaxpr import ClosedJaxpr, Jaxpr, Var, eval_jaxpr, jaxprs_in, map_jaxprs
 from weft.core.primitive import Primitive
 from weft.core.rules import Params, Types
-from weft.core.shared_jaxprs import emits_jaxprs, program_alone, shared
+from weft.core.shared_jaxprs import emits_jaxprs, program_alone, share_jaxpr
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, TreeError, WeftTypeError
 from weft.interpreters.hoist import cast_to, join_types
@@ -134,7 +134,7 @@ def trace_body(
         input_names=names if call is None else None,
         references=references,
     )
-    return TracedBody(shared(jaxpr), consts, trees[-1])
+    return TracedBody(share_jaxpr(jaxpr), consts, trees[-1])
 
 
 def trace_loop_body(

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft import dtypes
-from weft.base.util import marked, merge, partition
+from weft.base.util import keep_marked, merge, partition
 from weft.control_flow.loop_parts import Loop, is_mapped
 from weft.control_flow.scan import bind_scan
 from weft.core.jaxpr import Jaxpr, Var
@@ -127,7 +127,9 @@ def map_in_order(
     """Applies `apply` to each element in order and stacks the results; `unroll`: without a loop."""
     flags = is_mapped(dims)
     given, whole = partition(flags, args)
-    rows = [move_dim(x, d, 0, axis.size) for x, d in zip(given, marked(flags, dims), strict=True)]
+    rows = [
+        move_dim(x, d, 0, axis.size) for x, d in zip(given, keep_marked(flags, dims), strict=True)
+    ]
 
     def element(*values: Any) -> list[Any]:
         return list(apply(*merge(flags, values[len(whole) :], values[: len(whole)])))

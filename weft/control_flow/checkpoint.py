@@ -15,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from weft import tree
 from weft.base import source as sources
-from weft.base.util import Flags, like, marked, unmarked
+from weft.base.util import Flags, drop_marked, keep_marked, like
 from weft.control_flow.body_tracing import ProgramPrimitive, run_as_one, trace_body
 from weft.control_flow.branches import ResidualSlots
 from weft.control_flow.checkpoint_policies import (
@@ -178,7 +178,7 @@ def remat_linearize(primals: Values, tangents: Values, *, jaxpr: Jaxpr, **params
     n = len(jaxpr.outputs)
     tangents_out: list[Any] = []
     if any(marks):
-        operands = [*marked(reads, primals), *outs[n:], *given]
+        operands = [*keep_marked(reads, primals), *outs[n:], *given]
         tangents_out = remat_p.bind(*operands, jaxpr=second, **(params | {"again": True}))
     return outs[:n], merge_zeros(marks, tangents_out, jaxpr.out_types)
 
@@ -195,13 +195,15 @@ def split_recomputing(
     eqns, _ = dce_equations(eqns, residuals)
     read = {x for eqn in eqns for x in eqn.inputs} | set(residuals)
     reads = [var in read for var in primal.inputs]
-    again = checked(Jaxpr([*marked(reads, primal.inputs), *saved], eqns, residuals, 0, jaxpr.name))
+    again = checked(
+        Jaxpr([*keep_marked(reads, primal.inputs), *saved], eqns, residuals, 0, jaxpr.name)
+    )
 
     def function(*values: Any) -> list[Any]:
         k = len(again.inputs)
         return eval_jaxpr(split.linear, (), *eval_jaxpr(again, (), *values[:k]), *values[k:])
 
-    tangent_types = [t.tangent() for t in marked(nonzero, jaxpr.in_types)]
+    tangent_types = [t.tangent() for t in keep_marked(nonzero, jaxpr.in_types)]
     second = rebuild(function, [*again.in_types, *tangent_types], jaxpr.name, "checkpoint")
     whole = Jaxpr(primal.inputs, forward, [*primal.outputs[:n], *saved], 0, jaxpr.name)
     first, _ = dce_jaxpr(whole, (True,) * len(whole.outputs), True)
@@ -230,7 +232,7 @@ def recompute(
         flags = [True] * len(eqn.outputs) if eqn.effects else saveable(eqn, policy)
         read = [var in needed for var in eqn.outputs]
         moved: list[Var] = []
-        for v, flag in marked(read, list(zip(eqn.outputs, flags, strict=True))):
+        for v, flag in keep_marked(read, list(zip(eqn.outputs, flags, strict=True))):
             if isinstance(flag, Offloadable):
                 out, back = transfers(v, flag, eqn)
                 forward.append(out)
@@ -240,7 +242,7 @@ def recompute(
             elif flag:
                 saved.append(v)
         forward.append(whole)
-        if not any(unmarked(flags, read)):
+        if not any(drop_marked(flags, read)):
             continue
         if eqn.primitive in _HOLDING and policy is not None:
             split = recompute_scan if eqn.primitive is scan_p else recompute_cond
@@ -272,7 +274,7 @@ def recompute_scan(
     # `whole` has the debug effects: the forward scan keeps them, the other one does not.
     body: Jaxpr = whole.params["jaxpr"]
     n = eqn.params["num_carry"]
-    used = [*body.outputs[:n], *marked(read[n:], body.outputs[n:])]
+    used = [*body.outputs[:n], *keep_marked(read[n:], body.outputs[n:])]
     results = [atom for atom in used if type(atom) is Var]
     inner, inside, forward = recompute(body.eqns, results, policy)
     if not inside:
@@ -290,7 +292,7 @@ def recompute_scan(
         ),
         eqn.replace(
             inputs=[*eqn.inputs, *stacked],
-            outputs=[*eqn.outputs[:n], *marked(read[n:], eqn.outputs[n:])],
+            outputs=[*eqn.outputs[:n], *keep_marked(read[n:], eqn.outputs[n:])],
             params=eqn.params | {"jaxpr": checked(second)},
         ),
         stacked,
@@ -303,7 +305,7 @@ def recompute_cond(
     """A conditional that also returns the values that the policy saves in its branches, in common
     slots; the conditional that reads these; and the slots."""
     branches: Sequence[Jaxpr] = whole.params["branches"]
-    used = [marked(read, branch.outputs) for branch in branches]
+    used = [keep_marked(read, branch.outputs) for branch in branches]
     parts = [
         recompute(branch.eqns, [x for x in outputs if type(x) is Var], policy)
         for branch, outputs in zip(branches, used, strict=True)
@@ -337,7 +339,7 @@ def recompute_cond(
         ),
         eqn.replace(
             inputs=[*eqn.inputs, *places],
-            outputs=marked(read, eqn.outputs),
+            outputs=keep_marked(read, eqn.outputs),
             params=eqn.params | {"branches": tuple([branch_of(b, False) for b in every])},
         ),
         places,
@@ -380,7 +382,7 @@ def inline_jits(jaxpr: Jaxpr) -> Jaxpr:
     return jaxpr.memoize("inlined", make)
 
 
-def remat_transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
+def transpose_remat(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flags]:
     """`transpose_jaxpr` for jaxprs whose equations may also compute nonlinear values. In the later
     part of a partial evaluation, which recomputes, a branch or a loop returns values beside
     tangents. They are computed before the transpose."""
@@ -395,19 +397,19 @@ def transposed(jaxpr: Jaxpr, linear: Flags, nonzero: Flags) -> tuple[Jaxpr, Flag
     residual_types = split.residual_types
     flags = (False,) * len(residual_types) + (True,) * sum(linear)
     backward, reached = transpose_jaxpr(
-        split.unknown, flags, tuple(marked(split.unknown_out, nonzero))
+        split.unknown, flags, tuple(keep_marked(split.unknown_out, nonzero))
     )
-    known_types = unmarked(linear, jaxpr.in_types)
+    known_types = drop_marked(linear, jaxpr.in_types)
     # A known result has no part in the derivative, whatever its cotangent.
-    used = marked(nonzero, split.unknown_out)
+    used = keep_marked(nonzero, split.unknown_out)
 
     def function(*values: Any) -> list[Any]:
         n = len(known_types)
         known = eval_jaxpr(split.known, (), *values[:n])
         residuals = known[len(known) - len(residual_types) :]
-        return eval_jaxpr(backward, (), *residuals, *marked(used, values[n:]))
+        return eval_jaxpr(backward, (), *residuals, *keep_marked(used, values[n:]))
 
-    types = [*known_types, *marked(nonzero, jaxpr.out_types)]
+    types = [*known_types, *keep_marked(nonzero, jaxpr.out_types)]
     return rebuild(function, types, jaxpr.name, "checkpoint"), reached
 
 
@@ -432,7 +434,7 @@ def remat_lower(
 
 
 holds_one_jaxpr(
-    OneJaxpr(remat_p, describe=lambda params: "checkpoint", transposed=remat_transposed),
+    OneJaxpr(remat_p, describe=lambda params: "checkpoint", transposed=transpose_remat),
     hoist=hoist_program,
     impl=functools.partial(run_as_one, remat_p, False),
     steps=remat_steps,

@@ -20,7 +20,7 @@ from weft import dtypes, tree
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
 from weft.base.notebooks import line_text
-from weft.base.util import marked, partition
+from weft.base.util import keep_marked, partition
 from weft.control_flow.body_tracing import ProgramPrimitive, permute_jaxpr, trace_body
 from weft.control_flow.branches import (
     ResidualSlots,
@@ -229,7 +229,7 @@ def bind_branches(
     return traced[0].out_tree.unflatten(outs[:count])
 
 
-def _shown(name: str, function: Any) -> str:
+def _describe_branch(name: str, function: Any) -> str:
     """A branch with its function's name and line, for messages."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     line = f" at {line_text(code.co_filename, code.co_firstlineno)}" if code else ""
@@ -243,7 +243,7 @@ def _check_branches(
     first, first_tree = traced[0].jaxpr, traced[0].out_tree
     for i, body in enumerate(traced[1:], 1):
         jaxpr, out_tree = body.jaxpr, body.out_tree
-        one, other = (partial(_shown, names[k], functions[k]) for k in (0, i))
+        one, other = (partial(_describe_branch, names[k], functions[k]) for k in (0, i))
         if out_tree != first_tree:
             message = f"{what}: the branches return different structures"
             got = f"{one()} returns {first_tree}\n{other()} returns {out_tree}"
@@ -431,7 +431,7 @@ def _linearize_branches(
             ]
             return eval_jaxpr(splits[b].linear, (), *residuals, *values[k + len(slots.types) :])
 
-        tangent_types = [t.tangent() for t in marked(nonzero, in_types)]
+        tangent_types = [t.tangent() for t in keep_marked(nonzero, in_types)]
         types = [in_types[i] for i in from_inputs] + slots.types + tangent_types
         return rebuild(function, types, branches[b].name, "cond")
 
@@ -458,12 +458,12 @@ def _transpose_branches(
 ) -> tuple[Branches, tuple[bool, ...]]:
     transposed = [transpose_jaxpr(jaxpr, linear, nonzero) for jaxpr in branches]
     marks = join([own for _, own in transposed])
-    wanted = marked(linear, branches[0].in_types)
+    wanted = keep_marked(linear, branches[0].in_types)
 
     def branch(jaxpr: Jaxpr, own: tuple[bool, ...]) -> Jaxpr:
         def function(*values: Any) -> list[Any]:
             found = merge_zeros(own, eval_jaxpr(jaxpr, (), *values), wanted)
-            return [*map(instantiate, marked(marks, found))]
+            return [*map(instantiate, keep_marked(marks, found))]
 
         return rebuild(function, jaxpr.in_types, jaxpr.name, "cond")
 
@@ -554,7 +554,7 @@ def cond_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
             outs = eval_jaxpr(splits[b].unknown, (), *slots.pick(b, values[:k]), *values[k:])
             return [cast_to(x, t) for x, t in zip(outs, later_types, strict=True)]
 
-        rest = marked(flags, branches[b].in_types)
+        rest = keep_marked(flags, branches[b].in_types)
         return rebuild(function, slots.types + rest, branches[b].name, "cond")
 
     every = range(len(branches))
@@ -577,7 +577,7 @@ def cond_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
 
     def smaller() -> tuple[Branches, tuple[bool, ...]]:
         reads = join([own for _, own in found])
-        kept = marked(reads, range(len(reads)))
+        kept = keep_marked(reads, range(len(reads)))
         return tuple(permute_jaxpr(jaxpr, kept) for jaxpr, _ in found), reads
 
     programs, reads = derive(branches, ("dce", tuple(used)), smaller)

@@ -78,7 +78,7 @@ def fori_loop(
     typed_leaves("fori_loop", name, "init_val", init_val)  # for the name in its errors
     lower, upper = user_value(lower), user_value(upper)
     dtype, weak = _bounds_type(lower, upper)
-    first, last = (_known(name, bound, dtype) for bound in (lower, upper))
+    first, last = (_concrete_bound(name, bound, dtype) for bound in (lower, upper))
     teller = teller_of("fori_loop", body_fun, progress)
     if in_python() and type(first) is type(last) is int and teller is None:
         return run_fori(first, last, body_fun, init_val)
@@ -156,7 +156,7 @@ def _bounds_type(lower: Any, upper: Any) -> tuple[Any, bool]:
     return out
 
 
-def _known(name: str, bound: Any, dtype: Any) -> Any:
+def _concrete_bound(name: str, bound: Any, dtype: Any) -> Any:
     """A bound as a number; None if only its type is known, or it is not finite. Raises
     WeftValueError for a number outside the range of the index's dtype."""
     value = bound.concrete() if isinstance(bound, Tracer) else bound

@@ -59,10 +59,10 @@ def run_scan(
         rows.append(row)
     if reverse:
         rows.reverse()
-    return carry, first.unflatten([_stacked(column) for column in zip(*rows, strict=True)])
+    return carry, first.unflatten([_stack_column(column) for column in zip(*rows, strict=True)])
 
 
-def _stacked(column: Sequence[Any]) -> Any:
+def _stack_column(column: Sequence[Any]) -> Any:
     # Steps may differ in weak types: what comes first may be a number.
     values = [user_value(x) for x in column]
     strong = [type_of(x) for x in values if not type_of(x).weak_type]

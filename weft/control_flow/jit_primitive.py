@@ -13,7 +13,7 @@ from typing import Any
 from weft import config
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.base.util import marked
+from weft.base.util import keep_marked
 from weft.control_flow.body_tracing import ProgramPrimitive
 from weft.core.jaxpr import Jaxpr
 from weft.core.primitive import Facts
@@ -110,7 +110,7 @@ def without_donation(params: dict[str, Any]) -> dict[str, Any]:
 
 def cut_donation(params: Params, reads: Sequence[bool], used: Sequence[bool]) -> Params:
     donated = params["donated"]
-    return params | {"donated": tuple(marked(reads, donated)) if donated else ()}
+    return params | {"donated": tuple(keep_marked(reads, donated)) if donated else ()}
 
 
 def jit_hoist(params: Params) -> Hoisted | None:

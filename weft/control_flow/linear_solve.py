@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, overload
 
 from weft import tree
-from weft.base.util import marked, spread
+from weft.base.util import keep_marked, scatter_to_marked
 from weft.control_flow.body_tracing import run_as_one, trace_body
 from weft.control_flow.loops import typed_leaves
 from weft.core import rules
@@ -136,7 +136,9 @@ def custom_linear_solve(
     system_t = solver_t = None
     other_solve = solve if transpose_solve is None else transpose_solve
     if symmetric or transpose_solve is not None:
-        system_t = system if symmetric else System(transposed(forward.jaxpr, types), forward.consts)
+        system_t = (
+            system if symmetric else System(transpose_system(forward.jaxpr, types), forward.consts)
+        )
         vecmat = tree_function(system_t, b_tree)
         which = f"transpose_solve {function_name(other_solve)}"
         other = traced(lambda x: other_solve(vecmat, x), which, has_aux)
@@ -210,7 +212,7 @@ def tree_function(system: System, in_tree: Any) -> Callable[[Any], Any]:
     )
 
 
-def transposed(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
+def transpose_system(jaxpr: Jaxpr, types: Sequence[ArrayType]) -> Jaxpr:
     """Returns the jaxpr of the transposed system, with the same constants."""
     n, m = len(jaxpr.inputs) - len(types), len(types)
     program, reached = transpose_jaxpr(jaxpr, (*(False,) * n, *(True,) * m), (True,) * m)
@@ -346,7 +348,7 @@ def linear_solve_transpose(cotangents: Values, *operands: Any, **params: Any) ->
         )
     found = bind_solve(solve.transpose(), [instantiate(ct) for ct in cotangents[: len(b)]])
     linear, _ = known_operands(b)
-    return [None] * n + spread(linear, marked(linear, found[: len(b)]))
+    return [None] * n + scatter_to_marked(linear, keep_marked(linear, found[: len(b)]))
 
 
 def linear_solve_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> Mapped:

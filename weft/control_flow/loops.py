@@ -343,13 +343,13 @@ def map(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     if rounds or not length:
         whole = [_rows(x, 0, rounds * size) for x in leaves]
         chunks = [reshape(x, (rounds, size, *type_of(x).shape[1:])) for x in whole]
-        stacked = _map_elements(_batched(f, size), chunks, in_tree, rounds)
+        stacked = _map_elements(_vectorize(f, size), chunks, in_tree, rounds)
         parts.append(
             tree.map(lambda y: reshape(y, (rounds * size, *type_of(y).shape[2:])), stacked)
         )
     if left:
         rest = in_tree.unflatten([_rows(x, rounds * size, length) for x in leaves])
-        parts.append(_batched(f, left)(rest))
+        parts.append(_vectorize(f, left)(rest))
     if len(parts) == 1:
         return parts[0]
     return tree.map(lambda *ys: concatenate(ys, 0), *parts)
@@ -371,7 +371,7 @@ def _map_elements(f: Callable[..., Any], leaves: Any, in_tree: Any, length: int)
     return run_loop("map", body, None, in_tree.unflatten(leaves), length, False, 1)[1]
 
 
-def _batched(f: Callable[..., Any], size: int) -> Callable[..., Any]:
+def _vectorize(f: Callable[..., Any], size: int) -> Callable[..., Any]:
     """`f` vectorized over `size` elements."""
     name = function_name(f)
 

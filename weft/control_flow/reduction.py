@@ -24,7 +24,7 @@ from weft.core.inner_programs import NO_PROGRAMS, InnerPrograms
 from weft.core.jaxpr import Equation, Jaxpr, eval_jaxpr
 from weft.core.primitive import Facts, Primitive
 from weft.core.rules import AxisData, Derived, Dims, Mapped, Values
-from weft.core.shared_jaxprs import shared
+from weft.core.shared_jaxprs import share_jaxpr
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.errors import Fix, JaxprError, ShapeError, WeftTypeError, WeftValueError, api_boundary
@@ -92,7 +92,7 @@ def traced_computation(computation: Computation, types: Sequence[ArrayType], tre
         known = {}
     out = known.get(key)
     if out is None:
-        out = known[key] = shared(trace_computation(computation, scalars, treedef))
+        out = known[key] = share_jaxpr(trace_computation(computation, scalars, treedef))
     return out
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from weft import dtypes
-from weft.base.util import Flags, marked, partition, spread, unmarked
+from weft.base.util import Flags, drop_marked, keep_marked, partition, scatter_to_marked
 from weft.control_flow.body_tracing import ProgramPrimitive, close_carry, permute_jaxpr, run_as_one
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import (
@@ -269,7 +269,7 @@ def linear_carry(jaxpr: Jaxpr, loop: Loop, linear: Flags) -> Flags:
     consts, carry, xs = loop.split(linear)
 
     def depending(carried: Flags) -> list[bool]:
-        depends = set(marked((*consts, *carried, *xs), jaxpr.inputs))
+        depends = set(keep_marked((*consts, *carried, *xs), jaxpr.inputs))
         for eqn in jaxpr.eqns:
             if any(type(x) is Var and x in depends for x in eqn.inputs):
                 depends.update(eqn.outputs)
@@ -292,10 +292,12 @@ def scan_transpose(cotangents: Values, *operands: Any, **params: Any) -> list[An
     _, residuals = first_loop(plan, loop.with_counts(len(known[0]), len(known[1])), known)
     inner, ordered = second_loop(plan, loop, residuals, rest)
     body = second_body(plan, split.unknown, [len(part) for part in rest])
-    found = transpose_linear(marked(split.unknown_out, cotangents), ordered, body, inner)
+    found = transpose_linear(keep_marked(split.unknown_out, cotangents), ordered, body, inner)
     fixed = sum(plan.is_constant())
     in_consts, in_carry, in_xs = inner.split(found)
-    return spread(unknown, [*in_consts[fixed:], *in_carry, *in_xs[len(residuals) - fixed :]])
+    return scatter_to_marked(
+        unknown, [*in_consts[fixed:], *in_carry, *in_xs[len(residuals) - fixed :]]
+    )
 
 
 def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Loop) -> list[Any]:
@@ -312,17 +314,17 @@ def transpose_linear(cotangents: Values, operands: Parts, jaxpr: Jaxpr, loop: Lo
         ("scan_transpose", loop, of_consts, of_xs, start, nonzero_ys),
         lambda: transposed_body(jaxpr, loop, of_consts, of_xs, start, nonzero_ys),
     )
-    linear_consts = [x.type for x in marked(to_consts, marked(of_consts, consts))]
+    linear_consts = [x.type for x in keep_marked(to_consts, keep_marked(of_consts, consts))]
     sums = [of.update(dtype=accumulator(of.dtype)) for of in linear_consts]
     n, m = sum(carried), sum(carried) + len(sums)
     outs = bind_scan(
         body,
         loop.with_counts(len(known_consts), m, not loop.reverse),
         known_consts,
-        [*map(instantiate, marked(carried, cts)), *map(zeros, sums)],
+        [*map(instantiate, keep_marked(carried, cts)), *map(zeros, sums)],
         [*known_xs, *cts_ys],
     )
-    ct_carry = spread(carried, outs[:n])
+    ct_carry = scatter_to_marked(carried, outs[:n])
     ct_consts = [in_dtype(ct, of) for ct, of in zip(outs[n:m], linear_consts, strict=True)]
     return [
         *merge_cotangents(of_consts, to_consts, ct_consts),
@@ -353,11 +355,11 @@ def transposed_body(
     to_consts, to_carry, to_xs = nonzero[:a], nonzero[a:b], nonzero[b:]
     consts, carry, xs = loop.split(jaxpr.in_types)
     linear_consts, known_consts = partition(of_consts, consts)
-    known_xs = unmarked(of_xs, xs)
+    known_xs = drop_marked(of_xs, xs)
     # The sums of many steps, in float32 where the terms have 16 bits.
-    sums = [of.update(dtype=accumulator(of.dtype)) for of in marked(to_consts, linear_consts)]
-    ys = marked(nonzero_ys, jaxpr.out_types[loop.num_carry :])
-    parts = [known_consts, marked(carried, carry), sums, known_xs, ys]
+    sums = [of.update(dtype=accumulator(of.dtype)) for of in keep_marked(to_consts, linear_consts)]
+    ys = keep_marked(nonzero_ys, jaxpr.out_types[loop.num_carry :])
+    parts = [known_consts, keep_marked(carried, carry), sums, known_xs, ys]
 
     def function(*values: Any) -> list[Any]:
         given = iter(values)
@@ -365,9 +367,11 @@ def transposed_body(
         found = iter(eval_jaxpr(program, (), *k_consts, *k_xs, *cts, *cts_ys))
         new_consts = [
             in_dtype(ct, of)
-            for ct, of in zip(marked(to_consts, spread(to_consts, found)), sums, strict=True)
+            for ct, of in zip(
+                keep_marked(to_consts, scatter_to_marked(to_consts, found)), sums, strict=True
+            )
         ]
-        new_carry = marked(carried, spread(to_carry, found))
+        new_carry = keep_marked(carried, scatter_to_marked(to_carry, found))
         pairs = zip(new_carry, parts[1], strict=True)
         new_carry = [zeros(t) if ct is None else ct for ct, t in pairs]
         return [*new_carry, *map(add_tangents, totals, new_consts), *found]
@@ -413,7 +417,7 @@ def scan_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation 
     reads = (*reads[:m], *carried, *reads[m + n :])
     if all(kept) and all(reads) and len(smaller.eqns) == len(jaxpr.eqns):
         return [True] * len(eqn.inputs), eqn
-    body = permute_jaxpr(smaller, marked(reads, range(len(reads))))
+    body = permute_jaxpr(smaller, keep_marked(reads, range(len(reads))))
     params = loop.with_counts(sum(reads[:m]), sum(carried)).params(body)
     return smaller_equation(eqn, reads, kept, params)
 
@@ -447,7 +451,7 @@ def scan_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool) 
     # XLA gives a carried value one layout, and takes it from the body's results.
     entering, own = partition(kept, consts)
     leaving = [Var(var.type) for var in entering]
-    constraints = list(map(constraint_equation, entering, leaving, marked(kept, of_consts)))
+    constraints = list(map(constraint_equation, entering, leaving, keep_marked(kept, of_consts)))
     n = loop.num_carry
     body = Jaxpr(
         [*own, *carry, *entering, *xs],
@@ -483,7 +487,7 @@ def scan_lower(context: Any, *operands: Any, **params: Any) -> list[Any]:
         elements = [element(x, place, number(0)) for x in xs]
         outs = context.lower_jaxpr(jaxpr, [*consts, *state[:n], *elements], "scan")
         pairs = zip(state[n:], outs[n:], strict=True)
-        return [*outs[:n], *(stored(whole, y, place, number(0)) for whole, y in pairs)]
+        return [*outs[:n], *(store_step(whole, y, place, number(0)) for whole, y in pairs)]
 
     unroll = max(1, min(loop.unroll, loop.length))
     whole_rounds, left = divmod(loop.length, unroll)
@@ -512,7 +516,7 @@ def element(x: Any, place: Any, zero: Any) -> Any:
     return stablehlo.reshape(stablehlo.dynamic_slice(x, start, [1, *shape[1:]]), shape[1:])
 
 
-def stored(whole: Any, y: Any, place: Any, zero: Any) -> Any:
+def store_step(whole: Any, y: Any, place: Any, zero: Any) -> Any:
     shape = list(y.type.shape)
     start = [place, *(zero for _ in shape)]
     return stablehlo.dynamic_update_slice(whole, stablehlo.reshape(y, [1, *shape]), start)

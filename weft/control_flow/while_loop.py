@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 
 from weft import dtypes, tree
 from weft.arrays.array import Array
-from weft.base.util import Flags, marked, partition
+from weft.base.util import Flags, keep_marked, partition
 from weft.control_flow.body_tracing import (
     LoopWithReferences,
     ProgramPrimitive,
@@ -330,7 +330,7 @@ def tangent_loop(primals: Values, tangents: Values, params: Params) -> tuple[lis
     order = [*range(a), *range(a + b, a + b + c), *range(a, a + b)]
     program = permute_jaxpr(program, [*order, *range(a + b + c, len(program.inputs))])
     test = with_unused(condition, [v.type for v in program.inputs[a + c + b :]])
-    moving = map(instantiate, marked(carried, carry_t))
+    moving = map(instantiate, keep_marked(carried, carry_t))
     outs = bind_while(test, program, cond_consts, [*body_consts, *given], [*carry, *moving])
     return outs, carried
 
@@ -455,7 +455,7 @@ def while_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquation:
         lambda split: split.unknown_out,
     )
     reads = dce_jaxpr(condition, (True,), True)[1]
-    depends = any(marked(reads, [*of_cond, *carried]))
+    depends = any(keep_marked(reads, [*of_cond, *carried]))
     if all(carried) or depends or eqn.effects:
         return all_unknown(eqn)
     # The known values do not depend on the rest, and run in a loop of their own; the rest needs
@@ -488,8 +488,8 @@ def while_dce(eqn: Equation, used: Sequence[bool]) -> tuple[list[bool], Equation
     # Values that are carried only for the loop itself have results that are not read.
     outputs = [v if use else Var(v.type) for v, use in zip(eqn.outputs, used, strict=True)]
     params = {
-        "cond_jaxpr": permute_jaxpr(test, marked(keep_test, range(len(keep_test)))),
-        "body_jaxpr": permute_jaxpr(smaller, marked(keep_body, range(len(keep_body)))),
+        "cond_jaxpr": permute_jaxpr(test, keep_marked(keep_test, range(len(keep_test)))),
+        "body_jaxpr": permute_jaxpr(smaller, keep_marked(keep_body, range(len(keep_body)))),
         "cond_nconsts": sum(keep_test[:a]),
         "body_nconsts": sum(keep_body[:b]),
     }
@@ -525,7 +525,7 @@ def while_keep_layouts(eqn: Equation, layouts: Sequence[Any], partitioned: bool)
     entering, own = partition(kept, inner.inputs[:n])
     given_kept, given_own = partition(kept, given)
     leaving = [Var(var.type) for var in entering]
-    constraints = list(map(constraint_equation, entering, leaving, marked(kept, of_body)))
+    constraints = list(map(constraint_equation, entering, leaving, keep_marked(kept, of_body)))
     carried = Jaxpr(
         [*own, *inner.inputs[n:], *entering],
         [*inner.eqns, *constraints],

@@ -52,7 +52,7 @@ def _binary(name: str) -> Any:
     return operator
 
 
-def _reflected(name: str) -> Any:
+def _reflected_operator(name: str) -> Any:
     def operator(self: Any, other: Any) -> Any:
         return implementations[name](other, self)
 
@@ -90,33 +90,33 @@ class ArrayOperators(Generic[Result]):
     __abs__: Unary[Result] = _unary("abs")
     __invert__: Unary[Result] = _unary("invert")
     __add__: Binary[Result] = _binary("add")
-    __radd__: Binary[Result] = _reflected("add")
+    __radd__: Binary[Result] = _reflected_operator("add")
     __sub__: Binary[Result] = _binary("subtract")
-    __rsub__: Binary[Result] = _reflected("subtract")
+    __rsub__: Binary[Result] = _reflected_operator("subtract")
     __mul__: Binary[Result] = _binary("multiply")
-    __rmul__: Binary[Result] = _reflected("multiply")
+    __rmul__: Binary[Result] = _reflected_operator("multiply")
     __truediv__: Binary[Result] = _binary("true_divide")
-    __rtruediv__: Binary[Result] = _reflected("true_divide")
+    __rtruediv__: Binary[Result] = _reflected_operator("true_divide")
     __floordiv__: Binary[Result] = _binary("floor_divide")
-    __rfloordiv__: Binary[Result] = _reflected("floor_divide")
+    __rfloordiv__: Binary[Result] = _reflected_operator("floor_divide")
     __mod__: Binary[Result] = _binary("remainder")
-    __rmod__: Binary[Result] = _reflected("remainder")
+    __rmod__: Binary[Result] = _reflected_operator("remainder")
     __divmod__: Binary[tuple[Result, Result]] = _binary("divmod")
-    __rdivmod__: Binary[tuple[Result, Result]] = _reflected("divmod")
+    __rdivmod__: Binary[tuple[Result, Result]] = _reflected_operator("divmod")
     __pow__: Binary[Result] = _binary("power")
-    __rpow__: Binary[Result] = _reflected("power")
+    __rpow__: Binary[Result] = _reflected_operator("power")
     __matmul__: Binary[Result] = _binary("matmul")
-    __rmatmul__: Binary[Result] = _reflected("matmul")
+    __rmatmul__: Binary[Result] = _reflected_operator("matmul")
     __and__: Binary[Result] = _binary("bitwise_and")
-    __rand__: Binary[Result] = _reflected("bitwise_and")
+    __rand__: Binary[Result] = _reflected_operator("bitwise_and")
     __or__: Binary[Result] = _binary("bitwise_or")
-    __ror__: Binary[Result] = _reflected("bitwise_or")
+    __ror__: Binary[Result] = _reflected_operator("bitwise_or")
     __xor__: Binary[Result] = _binary("bitwise_xor")
-    __rxor__: Binary[Result] = _reflected("bitwise_xor")
+    __rxor__: Binary[Result] = _reflected_operator("bitwise_xor")
     __lshift__: Binary[Result] = _binary("left_shift")
-    __rlshift__: Binary[Result] = _reflected("left_shift")
+    __rlshift__: Binary[Result] = _reflected_operator("left_shift")
     __rshift__: Binary[Result] = _binary("right_shift")
-    __rrshift__: Binary[Result] = _reflected("right_shift")
+    __rrshift__: Binary[Result] = _reflected_operator("right_shift")
     __eq__: Binary[Result] = _binary("equal")  # type: ignore[assignment]
     __ne__: Binary[Result] = _binary("not_equal")  # type: ignore[assignment]
     __lt__: Binary[Result] = _binary("less")

@@ -43,7 +43,7 @@ def _describe_value(value: Any) -> str:
         return f"{value!r:.80} of class {type(value).__name__}"
 
 
-def _numbered(i: int, count: int, what: str) -> str:
+def _numbered_name(i: int, count: int, what: str) -> str:
     return f"the {what}" if count == 1 else f"{what} {i}"
 
 
@@ -163,7 +163,10 @@ def _check_jvp(
     # error is better for a function with derivatives of its own.
     linear = None if rule.own else getattr(current_trace(), "linear", None)
     for i, (out, tangent) in enumerate(zip(outs, given, strict=True)):
-        result, what = _numbered(i, len(outs), "result"), _numbered(i, len(outs), "tangent")
+        result, what = (
+            _numbered_name(i, len(outs), "result"),
+            _numbered_name(i, len(outs), "tangent"),
+        )
         own = _array(rule, out, result, wanted[i] if wanted else None)
         if linear is not None and isinstance(out, Tracer) and out._trace is linear:
             raise rule.error(
@@ -217,7 +220,7 @@ def _check_vmap(
     outs = _several(rule, results, "result", None if wanted is None else len(wanted))
     given = _several(rule, result_dims, "dim", len(outs))
     for i, (out, dim) in enumerate(zip(outs, given, strict=True)):
-        what = _numbered(i, len(outs), "result")
+        what = _numbered_name(i, len(outs), "result")
         own = _array(rule, out, what)
         if dim is not None:
             _check_dim(rule, what, own, dim, axis.size)

@@ -186,7 +186,9 @@ class Table(dict[Any, Rule]):
         """
         self._make_room(primitive, rule)
         watched = self.checked and config.settings().check_jaxprs
-        self[primitive] = _checked(NamedRule(self, primitive, rule, own=True)) if watched else rule
+        self[primitive] = (
+            _check_results(NamedRule(self, primitive, rule, own=True)) if watched else rule
+        )
         return rule
 
     def _make_room(self, primitive: Any, rule: Rule) -> None:
@@ -226,11 +228,13 @@ def register_from_outside(
     if wrap is not None:
         table[primitive] = wrap(primitive, rule)
     else:
-        table[primitive] = _checked(NamedRule(table, primitive, rule)) if table.checked else rule
+        table[primitive] = (
+            _check_results(NamedRule(table, primitive, rule)) if table.checked else rule
+        )
     return rule
 
 
-def _checked(named: NamedRule) -> Rule:
+def _check_results(named: NamedRule) -> Rule:
     """A rule whose results are checked."""
     table, rule = named.table, named.rule
 

@@ -4,8 +4,8 @@ A jaxpr is closed. It consists of equations, types, parameters and literals; arr
 function closed over are operands. Types are unique objects. Parameters and literals count by class
 and bits, and what is not known to be a value (callbacks, rules of custom derivatives, any object of
 the user's) counts by identity. So equal jaxprs compute the same, and this is the whole argument:
-nothing has to be known of the Python functions that were traced. `shared` returns the jaxpr that
-was there first, and with it comes what is memoized on it, such as derivatives.
+nothing has to be known of the Python functions that were traced. `share_jaxpr` returns the jaxpr
+that was there first, and with it comes what is memoized on it, such as derivatives.
 
 Source lines are part of the content, so that errors and reports name the lines of their own
 function. A function that is made again has the lines that it had before. The compiler reads no
@@ -279,7 +279,7 @@ _FIRST, _NUMBER = "first of its content", "number of its content"
 _CLOSURES = "holds closures"
 
 
-def shared(jaxpr: Jaxpr) -> Jaxpr:
+def share_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
     """The first jaxpr equal to this one, with its source lines."""
     return _first(jaxpr, True)
 
@@ -337,6 +337,6 @@ def number_of(jaxpr: Jaxpr, lines: bool) -> int:
 
 def forget_programs_of(jaxpr: Jaxpr) -> None:
     """Drops the memoized values of a jaxpr and of the first one of its content."""
-    for one in (jaxpr, shared(jaxpr), program_alone(jaxpr)):
+    for one in (jaxpr, share_jaxpr(jaxpr), program_alone(jaxpr)):
         _table.let_go(one)
         one.memo = {key: x for key, x in one.memo.items() if key[0] in (_FIRST, _NUMBER)}

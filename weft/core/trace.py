@@ -184,7 +184,7 @@ _ended: contextvars.ContextVar[list[weakref.ref[Trace]] | None] = contextvars.Co
 )
 
 
-def leaks_checked(function: Callable[P, R]) -> Callable[P, R]:
+def check_leaks(function: Callable[P, R]) -> Callable[P, R]:
     """Makes a function that runs a user's function under a new trace look for tracers that outlive
     the trace, under the setting `check_tracer_leaks`. It raises LeakedTracerError for one."""
 

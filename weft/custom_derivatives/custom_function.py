@@ -487,7 +487,9 @@ class Application:
         if self.out_types is not None:
             paths = [path for path, _ in tree.leaves_with_path(out)]
             outs = [
-                fitted(x, of, f"{self.what}: the result{tree.keystr(path)} of {rule}", self.kind)
+                fit_to_type(
+                    x, of, f"{self.what}: the result{tree.keystr(path)} of {rule}", self.kind
+                )
                 for x, of, path in zip(outs, self.out_types, paths, strict=True)
             ]
         self.out_tree = out_tree
@@ -509,7 +511,7 @@ def check_structure(got: Any, wanted: Any, message: str, operation: str) -> Tree
     return TreeError(message, operation=operation, got=found, wanted=str(wanted), fix=fix)
 
 
-def fitted(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
+def fit_to_type(value: Any, wanted: ArrayType, what: str, operation: str) -> Any:
     """A leaf of a rule's result in the wanted type. Only Python numbers are converted, and under
     JAX's rule for arguments every floating-point number. Raises ShapeError or DTypeError for a leaf
     of another shape or dtype."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from weft import dtypes, tree
-from weft.base.util import marked
+from weft.base.util import keep_marked
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.shared_jaxprs import register_content
 from weft.core.types import ArrayType, type_of
@@ -24,7 +24,7 @@ from weft.custom_derivatives.custom_function import (
     array_of_zero,
     check_rule,
     check_structure,
-    fitted,
+    fit_to_type,
     is_float0,
     vector,
 )
@@ -217,7 +217,7 @@ class JVPRule(Rule):
             fix = Fix(kind, text, {"shape": wanted.shape, "dtype": wanted.dtype})
             raise DTypeError(message, operation="custom_jvp", got=got, wanted=str(wanted), fix=fix)
         (leaf,) = check_results(leaf, [leaf], what)
-        return fitted(leaf, wanted, what, "custom_jvp")
+        return fit_to_type(leaf, wanted, what, "custom_jvp")
 
     def mapped(self, axis: AxisData, dims: Dims) -> Rule:
         return MappedJVPRule(self, axis, dims)
@@ -241,7 +241,7 @@ class MappedJVPRule(MappedRule):
             nonzero_out, found = nonzero_tangents(found)
             return [*outs, *found]
 
-        dims = [*self.dims, *marked(nonzero, own)]
+        dims = [*self.dims, *keep_marked(nonzero, own)]
         values, found = vmap_flat(function, self.axis, [*primals, *given], dims, self.name)
         whole = mapped_at_front(values, found, self.axis)
         outs, rest = whole[: len(nonzero_out)], whole[len(nonzero_out) :]

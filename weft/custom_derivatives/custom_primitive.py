@@ -16,7 +16,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.arrays.conversion import as_array
-from weft.base.util import marked, merge, spread, unmarked
+from weft.base.util import drop_marked, keep_marked, merge, scatter_to_marked
 from weft.core import axes, rules
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -135,7 +135,7 @@ def jvp_by_linearize(
     active, given = nonzero_tangents(tangents)
     outs, found, linear = linearize_flat(function, primals, active, "linearize", name)
     jaxpr, residuals, flags = linear_program(linear, found)
-    return outs, merge(flags, eval_jaxpr(jaxpr, residuals, *given), unmarked(flags, found))
+    return outs, merge(flags, eval_jaxpr(jaxpr, residuals, *given), drop_marked(flags, found))
 
 
 def custom_impl(*operands: Any, **params: Any) -> list[Any]:
@@ -292,12 +292,12 @@ def mapped_results(
         return values
 
     def function(*values: Any) -> list[Any]:
-        every = [*dims, *marked(flags, dims[own])]
+        every = [*dims, *keep_marked(flags, dims[own])]
         places = vmap_flat(derivative, axis, values, every, name)[1]
-        mapped[:] = spread(reached, places)
+        mapped[:] = scatter_to_marked(reached, places)
         return []
 
-    every_type = [*types, *marked(flags, tangents)]
+    every_type = [*types, *keep_marked(flags, tangents)]
     token = _looking.set(True)  # A rule may apply its own function.
     try:
         trace_to_jaxpr(function, every_type, transformation="vmap", name=name)

@@ -14,7 +14,7 @@ from typing import Any
 
 from weft import dtypes
 from weft import tree as trees
-from weft.base.util import marked, merge, unmarked
+from weft.base.util import drop_marked, keep_marked, merge
 from weft.core.rules import AxisData, Derived, Dims, Values, Zero
 from weft.core.shared_jaxprs import register_content
 from weft.core.trace import Tracer
@@ -28,7 +28,7 @@ from weft.custom_derivatives.custom_function import (
     check_rule,
     check_structure,
     class_and_length,
-    fitted,
+    fit_to_type,
     is_float0,
     vector,
 )
@@ -161,7 +161,7 @@ class VJPRule(Rule):
         outs, residuals, pullback = self.start(primals, active)
         types = [type_of(x) for x in outs]
         differentiable = [has_tangent(type) for type in types]
-        out_types = tuple(type.tangent() for type in marked(differentiable, types))
+        out_types = tuple(type.tangent() for type in keep_marked(differentiable, types))
         found = push(pullback, active, residuals, given, out_types)
         return outs, merge_zeros(differentiable, found, types)
 
@@ -244,10 +244,10 @@ class UsersPullback(Pullback):
         self.application, self.in_types, self.out_types = application, in_types, out_types
         leaves, self.residual_tree = trees.flatten(residuals)
         self.is_array = [_is_array(x) for x in leaves]
-        self.fixed = unmarked(self.is_array, leaves)
+        self.fixed = drop_marked(self.is_array, leaves)
 
     def arrays(self, residuals: Any) -> list[Any]:
-        return marked(self.is_array, trees.leaves(residuals))
+        return keep_marked(self.is_array, trees.leaves(residuals))
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         application = self.application
@@ -278,7 +278,7 @@ class UsersPullback(Pullback):
             raise TreeError(message, operation="custom_vjp", got=got, wanted=wanted, fix=fix)
         dummy = in_tree.unflatten(range(in_tree.num_leaves))
         leaves: list[Any] = []
-        if not _spread(tuple(found), dummy, leaves):
+        if not _append_leaves(tuple(found), dummy, leaves):
             fault = "the bwd rule returns cotangents of another structure than the arguments"
             raise check_structure(tuple(found), in_tree, f"{what}: {fault}", "custom_vjp")
         paths = trees.leaves_with_path(dummy)
@@ -308,10 +308,10 @@ class UsersPullback(Pullback):
             raise DTypeError(message, operation="custom_vjp", got=got, wanted=str(wanted), fix=fix)
         (leaf,) = check_results(leaf, [leaf], what)
         # It may vary more: then it is one device's share of the cotangent, see `Pullback`.
-        return vary(fitted(leaf, wanted, what, "custom_vjp"), wanted.varying)
+        return vary(fit_to_type(leaf, wanted, what, "custom_vjp"), wanted.varying)
 
 
-def _spread(value: Any, wanted: Any, leaves: list[Any]) -> bool:
+def _append_leaves(value: Any, wanted: Any, leaves: list[Any]) -> bool:
     """Appends the leaves of a tree to `leaves`, None for each leaf of a `wanted` subtree whose
     place has None. Returns False if the structures differ."""
     if value is None or type(value) is SymbolicZero:
@@ -324,4 +324,4 @@ def _spread(value: Any, wanted: Any, leaves: list[Any]) -> bool:
     if trees.treedef_is_leaf(structure):
         leaves.append(value)
         return True
-    return all(_spread(x, y, leaves) for x, y in zip(children, others, strict=True))
+    return all(_append_leaves(x, y, leaves) for x, y in zip(children, others, strict=True))

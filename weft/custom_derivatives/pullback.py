@@ -15,7 +15,7 @@ import numpy as np
 from weft import config
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.base.util import Flags, marked, merge, spread, unmarked
+from weft.base.util import Flags, drop_marked, keep_marked, merge, scatter_to_marked
 from weft.core import rules
 from weft.core.axes import axis_environment, mesh_axes, with_environment
 from weft.core.inner_programs import InnerProgram, InnerPrograms
@@ -85,18 +85,20 @@ class MappedPullback(Pullback):
         n = len(residuals)
         flags, given = nonzero_tangents(cotangents)
         zeros = [
-            Zero(ct.type.update(shape=ct.type.shape[1:])) for ct in unmarked(flags, cotangents)
+            Zero(ct.type.update(shape=ct.type.shape[1:])) for ct in drop_marked(flags, cotangents)
         ]
         reached: list[bool] = []
 
         def function(*values: Any) -> list[Any]:
             found = self.inner(values[:n], merge(flags, values[n:], zeros))
             reached[:] = [x is not None for x in found]
-            return marked(reached, found)
+            return keep_marked(reached, found)
 
         dims = [*self.residual_dims, *[0] * len(given)]
         found, found_dims = vmap_flat(function, self.axis, [*residuals, *given], dims, self.name)
-        return spread(reached, map(self.placed, found, found_dims, marked(reached, self.dims)))
+        return scatter_to_marked(
+            reached, map(self.placed, found, found_dims, keep_marked(reached, self.dims))
+        )
 
     def placed(self, value: Any, source: int | None, target: int | None) -> Any:
         if target is not None:
@@ -111,7 +113,7 @@ def push_forward(
     """The results' tangents (or `Zero`), given those of the arguments marked `active`."""
 
     def pulled_back(*cotangents: Any) -> list[Any]:
-        return marked(active, pullback(residuals, cotangents))
+        return keep_marked(active, pullback(residuals, cotangents))
 
     found, linear = record_linear(pulled_back, out_types, "custom_vjp", pullback.function)
     pairs = [(x, t) for x, t in zip(found, tangents, strict=True) if x is not None]
@@ -201,7 +203,7 @@ def tangents_retype(types: Sequence[ArrayType], params: Params) -> Retyped:
         return list(types), params
 
     def pulled_back(*values: Any) -> list[Any]:
-        found = marked(active, pullback(values[:n], values[n:]))
+        found = keep_marked(active, pullback(values[:n], values[n:]))
         return [zeros(t) if x is None else x for x, t in zip(found, types[n:], strict=True)]
 
     given = [*types[:n], *out_types]
@@ -236,7 +238,7 @@ def tangents_transpose(
     for x in operands[:n]:
         if type(x) is LinearOperand:
             raise not_linear(x)
-    found = marked(active, pullback(operands[:n], cotangents))
+    found = keep_marked(active, pullback(operands[:n], cotangents))
     return [None] * n + [
         with_axes_of(ct, type_of(x)) for ct, x in zip(found, operands[n:], strict=True)
     ]
@@ -262,7 +264,7 @@ def tangents_vmap(
     # The dimensions of the others do not matter: their cotangents are not asked for.
     outs = custom_vjp_tangents_p.bind(
         *args,
-        pullback=pullback.mapped(axis, dims[:n], spread(active, dims[n:])),
+        pullback=pullback.mapped(axis, dims[:n], scatter_to_marked(active, dims[n:])),
         active=active,
         out_types=tuple(mapped_type(t, 0, axis) for t in out_types),
     )

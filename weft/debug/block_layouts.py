@@ -135,7 +135,7 @@ def layout_over(mesh: AnyMesh, axes: Sequence[str]) -> BlockLayout:
     return dataclasses.replace(found, axes=tuple(axes))
 
 
-def shown(count: int, most: int) -> list[int | None]:
+def abbreviate_range(count: int, most: int) -> list[int | None]:
     """The numbers below `count`; of too many the first and the last, and None."""
     if count <= most:
         return list(range(count))

@@ -9,7 +9,7 @@ from typing import Any
 
 from weft.arrays.array import Array
 from weft.core.trace import Tracer
-from weft.debug.block_layouts import Block, BlockLayout, TableView, layout_of, shown
+from weft.debug.block_layouts import Block, BlockLayout, TableView, abbreviate_range, layout_of
 from weft.errors import ConcretizationError, Fix, WeftTypeError, api_boundary
 from weft.sharding.sharding import Sharding, checked_shape
 
@@ -170,7 +170,9 @@ class _Picture:
         self._layout, self._view = layout, view
         self._labels = {block: layout.label(block) for block in layout.holders}
         self._use_color = use_color
-        self._rows = shown(1 if view.rows is None else layout.counts[view.rows], most_rows)
+        self._rows = abbreviate_range(
+            1 if view.rows is None else layout.counts[view.rows], most_rows
+        )
         self._measure(min_width, max_width)
 
     def _measure(self, min_width: int, max_width: int) -> None:
@@ -184,7 +186,7 @@ class _Picture:
         # Cells are narrower than asked for before columns are left out.
         space = max_width - self._margin - 1
         self._width = max(min(min_width, space // columns - 1), *(len(text) + 2 for text in texts))
-        self._columns = shown(columns, max(space // (self._width + 1), 3))
+        self._columns = abbreviate_range(columns, max(space // (self._width + 1), 3))
 
     def _head(self, row: int | None) -> str:
         if self._view.rows is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.util import marked
+from weft.base.util import keep_marked
 from weft.control_flow.jit_primitive import jit_p
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr
@@ -105,7 +105,7 @@ def _derive(
         raise _no_derivative(primitive, nonzero)
     outs = listed(primitive, primitive.bind(*primals, **params))
     program = primitive.program([type_of(x) for x in primals], params)
-    moving = marked(nonzero, tangents)
+    moving = keep_marked(nonzero, tangents)
     marks, made = of_body(primitive.name, program, nonzero, primals, moving, outs)
     # Results and tangents vary along the same mesh axes.
     fitted = [
@@ -131,7 +131,7 @@ def _jvp_of_body(
 ) -> tuple[Sequence[bool], list[Any]]:
     program, marks = jvp_jaxpr(program, nonzero)
     tail, reads = _drop_results(program, len(outs))
-    return marks, _call(tail, f"jvp_of_{name}", marked(reads, [*primals, *moving]))
+    return marks, _call(tail, f"jvp_of_{name}", keep_marked(reads, [*primals, *moving]))
 
 
 def _linearized_body(
@@ -144,7 +144,7 @@ def _linearized_body(
 ) -> tuple[Sequence[bool], list[Any]]:
     split = linearize_jaxpr(program, nonzero)
     tail, reads = _drop_results(split.primal, len(outs))
-    extra = _call(tail, f"residuals_of_{name}", marked(reads, primals))
+    extra = _call(tail, f"residuals_of_{name}", keep_marked(reads, primals))
     residuals = split.residuals(primals, [*outs, *extra])
     return split.nonzero_out, _call(split.linear, f"linear_{name}", [*residuals, *moving])
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.base.util import marked, merge, partition, unmarked
+from weft.base.util import drop_marked, keep_marked, merge, partition
 from weft.control_flow.loop_parts import Loop
 from weft.control_flow.scan import bind_scan
 from weft.core import rules
@@ -64,12 +64,12 @@ class MappedPrimitive(DefinedPrimitive):
 
         def function(*values: Any) -> list[Any]:
             fixed, mapped = partition(whole, values)
-            places = unmarked(whole, dims)
+            places = drop_marked(whole, dims)
             rows = [move_dim(x, dim, 0, size) for x, dim in zip(mapped, places, strict=True)]
             return bind_scan(step, Loop(size, False, 1, count, 0), fixed, [], rows)
 
         with with_environment(()):
-            in_order = [*marked(whole, elements), *unmarked(whole, elements)]
+            in_order = [*keep_marked(whole, elements), *drop_marked(whole, elements)]
             step, consts = trace_to_jaxpr(body, in_order, transformation="vmap", name=inner.name)
             step = inline_consts(step, consts)
             jaxpr, consts = trace_to_jaxpr(function, types, transformation="vmap", name=inner.name)

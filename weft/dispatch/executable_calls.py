@@ -230,7 +230,7 @@ FEWEST = 64
 MOST_BYTES = 4096
 
 
-def packed(jaxpr: Jaxpr, consts: list[Array]) -> tuple[Jaxpr, list[Array]]:
+def pack_constants(jaxpr: Jaxpr, consts: list[Array]) -> tuple[Jaxpr, list[Array]]:
     """The jaxpr with its many small closed-over arrays sliced out of one per dtype, and its new
     closed-over arrays; unchanged if there are few."""
     if len(consts) < FEWEST or _settings_matter():
@@ -248,7 +248,7 @@ def packed(jaxpr: Jaxpr, consts: list[Array]) -> tuple[Jaxpr, list[Array]]:
     ]
     arrays = [put(x, ArrayType(x.shape, x.dtype), copy=False) for x in buffers]
     which = tuple(tuple(group) for group in groups.values())
-    smaller = jaxpr.memoize(("packed", which), lambda: _cut_out(jaxpr, which))
+    smaller = jaxpr.memoize(("packed", which), lambda: _slice_constants(jaxpr, which))
     return smaller, [*kept, *arrays]
 
 
@@ -272,7 +272,7 @@ def _is_small(const: Array) -> bool:
     )
 
 
-def _cut_out(jaxpr: Jaxpr, groups: Sequence[Sequence[int]]) -> Jaxpr:
+def _slice_constants(jaxpr: Jaxpr, groups: Sequence[Sequence[int]]) -> Jaxpr:
     """The jaxpr with each group of constants sliced out of one array."""
     numbers = {i for group in groups for i in group}
     consts = jaxpr.inputs[: jaxpr.num_consts]

@@ -153,7 +153,7 @@ class JitShardings:
             return leaves
         names = argument_names(function._function, in_tree)
         operation = f"jit of {function._name}: in_shardings"
-        return constrained(operation, leaves, traced.arguments, names, traced.called)
+        return constrain_values(operation, leaves, traced.arguments, names, traced.called)
 
     def constrain_results(
         self, function: Any, outs: Sequence[Any], out_tree: Any, traced: TracedFormats | None
@@ -166,7 +166,7 @@ class JitShardings:
             return outs
         names = [f"the {name}" for name in result_names(out_tree)]
         operation = f"jit of {function._name}: out_shardings"
-        return constrained(operation, outs, wanted, names, traced.called)
+        return constrain_values(operation, outs, wanted, names, traced.called)
 
 
 def by_leaf(operation: str, given: Any, structure: Any) -> Formats:
@@ -175,7 +175,7 @@ def by_leaf(operation: str, given: Any, structure: Any) -> Formats:
     return tuple(as_format(x, operation, auto=True) for x in leaves)
 
 
-def constrained(
+def constrain_values(
     operation: str, values: Sequence[Any], formats: Formats, names: Sequence[str], called: bool
 ) -> list[Any]:
     """Traced values with constraints for the shardings and layouts that were given for them."""
@@ -193,7 +193,7 @@ def constrained(
     return out
 
 
-def placed_around(
+def wrap_with_placement(
     call: CompiledCall, arrays: Sequence[Array], formats: Formats, results: Formats
 ) -> CompiledCall:
     """The call, with arguments moved to their formats before it and results after it."""

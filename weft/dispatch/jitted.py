@@ -27,7 +27,7 @@ from weft.control_flow.jit_primitive import jit_p
 from weft.core.axes import axis_environment
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.rules import Types
-from weft.core.shared_jaxprs import forget_programs_of, shared
+from weft.core.shared_jaxprs import forget_programs_of, share_jaxpr
 from weft.core.trace import Tracer, bottom_trace, current_trace, current_variable, leaked
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch import stages
@@ -38,7 +38,7 @@ from weft.dispatch.jit_shardings import (
     JitShardings,
     check_arguments,
     placed_alike,
-    placed_around,
+    wrap_with_placement,
 )
 from weft.dispatch.known_calls import MOST_FORMS, KnownCalls, learn
 from weft.dispatch.reference_calls import reference_call
@@ -56,7 +56,7 @@ from weft.refs.discharge import (
     pure_call,
     value_type,
 )
-from weft.refs.reference import Ref, with_staged
+from weft.refs.reference import Ref, with_staged_refs
 from weft.runtime import pytree
 from weft.sharding.current import in_force
 from weft.tracing import explain_misses
@@ -388,7 +388,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         placed = [placed_alike(x, place, layout) for x, (place, layout) in pairs]
         call = Specialization(self, traced, in_tree, placed).compile(options).call
         results = shardings.result_formats(self._name, traced.out_tree)
-        return placed_around(call, arrays, formats, results)
+        return wrap_with_placement(call, arrays, formats, results)
 
     def _known(
         self, static: Any, in_types: list[ArrayType], in_tree: Any
@@ -474,7 +474,9 @@ class Jitted(KnownCalls, Generic[P, R_co]):
 
         def flat(*values: Any) -> list[Any]:
             leaves = self._shardings.constrain_arguments(self, values, in_tree, places)
-            args, kwargs = self._join(static, fixed, tree.unflatten(in_tree, with_staged(leaves)))
+            args, kwargs = self._join(
+                static, fixed, tree.unflatten(in_tree, with_staged_refs(leaves))
+            )
             out = self._function(*args, **kwargs)
             outs, out_tree = tree.flatten(out)
             out_trees.append(out_tree)
@@ -489,7 +491,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             input_names=lambda: argument_names(self._function, in_tree),
             references=True,
         )
-        return TracedBody(shared(jaxpr), consts, out_trees[0])
+        return TracedBody(share_jaxpr(jaxpr), consts, out_trees[0])
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Static arguments as a hashable key, and the rest as (args, kwargs)."""

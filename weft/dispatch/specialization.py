@@ -15,7 +15,7 @@ from weft.arrays.conversion import as_array
 from weft.control_flow.jit_primitive import placed_program
 from weft.core.jaxpr import Jaxpr
 from weft.dispatch.donation import Donation, donation_of, result_names, warn_of_unused
-from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call, packed
+from weft.dispatch.executable_calls import CompiledCall, DonatedLeaves, checked_call, pack_constants
 from weft.interpreters.partial_eval import dce_jaxpr
 from weft.interpreters.repeated_bodies import with_called_bodies
 from weft.lowering.called_bodies import bodies_are_called
@@ -57,7 +57,7 @@ class Specialization:
         self.reads = tuple(reads)
         consts = [as_array(x) for x in traced.consts]
         read = [x for x, use in zip(consts, reads[:n], strict=True) if use]
-        self.jaxpr, self.consts = packed(jaxpr, read)
+        self.jaxpr, self.consts = pack_constants(jaxpr, read)
         given = [x for x, use in zip(arguments, reads[n:], strict=True) if use]
         numbers = iter(range(len(self.consts), len(self.consts) + len(given)))
         self.inputs = [next(numbers) if use else None for use in reads[n:]]

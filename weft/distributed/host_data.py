@@ -14,7 +14,7 @@ import numpy as np
 
 import weft.numpy as jnp
 from weft import tree
-from weft.api.among_processes import resharded
+from weft.api.among_processes import reshard_array
 from weft.api.jit import jit
 from weft.api.process_local_data import make_array_from_process_local_data
 from weft.arrays.array import Array
@@ -147,7 +147,7 @@ def _gather(leaf: Any, tiled: bool) -> np.ndarray[Any, Any]:
     stacked = np.empty((client.process_count(), *values.shape), values.dtype)
     if values.size:
         everywhere = NamedSharding(_one_each(), PartitionSpec())
-        rows = np.asarray(resharded(_rows(_bytes_of(values)), everywhere)).tobytes()
+        rows = np.asarray(reshard_array(_rows(_bytes_of(values)), everywhere)).tobytes()
         stacked = np.frombuffer(rows, values.dtype).reshape(stacked.shape).copy()
     if not tiled:
         return stacked
@@ -167,7 +167,7 @@ def _whole(array: Array, tiled: bool) -> np.ndarray[Any, Any]:
             message, operation="process_allgather", got=got, wanted=wanted, fix=fix
         )
     mesh = Mesh(np.asarray(array.sharding.device_list), (AXIS,))
-    return np.asarray(resharded(array, NamedSharding(mesh, PartitionSpec())))
+    return np.asarray(reshard_array(array, NamedSharding(mesh, PartitionSpec())))
 
 
 def _rows(data: np.ndarray[Any, Any]) -> Array:

@@ -219,7 +219,7 @@ def requested(dtype_like: Any) -> DType:
     cut = allowed(out)
     if cut is out:
         return out
-    called = source.called()
+    called = source.called_function()
     # Programs filter this warning by its first words, which are those of JAX.
     text = f"Explicitly requested dtype {out.name}{f' requested in {called}' if called else ''}"
     source.warn(

@@ -115,7 +115,7 @@ class WeftError(Exception):
         self.where = source.here() if where is None else where
         self.fix = fix
         # The function that was called, if the line is the one that called it.
-        self.called = source.called() if where is None else None
+        self.called = source.called_function() if where is None else None
         # An error that weft handles (a missing cache entry) when it finds the user's is hidden: it
         # says nothing to the user. One that the user handles stays in sight.
         handled = sys.exc_info()[1]

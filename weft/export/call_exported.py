@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
-from weft.base.util import marked, spread
+from weft.base.util import keep_marked, scatter_to_marked
 from weft.control_flow.body_tracing import run_compiled
 from weft.control_flow.branches import map_in_order
 from weft.core import rules
@@ -120,7 +120,7 @@ def call_exported_transpose(
     given = [zeros(x.type) if type(x) is LinearOperand else x for x in operands]
     found = program.pullback(given, [instantiate(ct) for ct in cotangents], mesh)
     linear, _ = known_operands(operands)
-    return spread(linear, marked(linear, found))
+    return scatter_to_marked(linear, keep_marked(linear, found))
 
 
 def _no_derivative(program: PortableProgram) -> WeftValueError:

@@ -16,7 +16,7 @@ import numpy as np
 from weft import dtypes, tree
 from weft.api.jit import jit
 from weft.arrays.array import Array, as_stored
-from weft.base.util import marked, spread
+from weft.base.util import keep_marked, scatter_to_marked
 from weft.core.axes import mesh_axes
 from weft.core.types import ArrayType, type_of, user_value
 from weft.custom_derivatives.custom_vjp_rules import custom_vjp
@@ -411,10 +411,10 @@ class Exported:
     ) -> list[Any]:
         """The cotangents of the operands, None for those without one."""
         leaves = operands[len(self._consts) :]
-        given = marked([*map(has_tangent, self.out_avals)], cotangents)
+        given = keep_marked([*map(has_tangent, self.out_avals)], cotangents)
         devices = () if mesh is None else mesh.device_list
         found = self.vjp()._apply([*leaves, *given], devices)
-        own = spread([*map(has_tangent, self.in_avals)], found)
+        own = scatter_to_marked([*map(has_tangent, self.in_avals)], found)
         return [*[None] * len(self._consts), *own]
 
     def _for_one_size(self) -> Exported:

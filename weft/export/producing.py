@@ -18,7 +18,7 @@ from weft.api.autodiff import vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.api.meshes import make_mesh
 from weft.arrays.conversion import as_array
-from weft.base.util import marked, merge, unmarked
+from weft.base.util import drop_marked, keep_marked, merge
 from weft.core.jaxpr import Jaxpr, eval_jaxpr
 from weft.core.shape_struct import ShapeDtypeStruct
 from weft.core.trace import Tracer
@@ -241,10 +241,10 @@ def _with_written_numbers(jaxpr: Jaxpr, consts: list[Any]) -> tuple[Jaxpr, list[
     small = [x.size <= _FEW and isinstance(x.dtype, np.dtype) for x in consts]
     if not any(small):
         return jaxpr, consts
-    large = unmarked(small, consts)
+    large = drop_marked(small, consts)
 
     def written(*leaves: Any) -> list[Any]:
-        numbers = map(_rebuild_array, marked(small, consts))
+        numbers = map(_rebuild_array, keep_marked(small, consts))
         arrays, arguments = leaves[: len(large)], leaves[len(large) :]
         return eval_jaxpr(jaxpr, merge(small, [*numbers], [*arrays]), *arguments)
 
@@ -315,18 +315,18 @@ def _export_vjp(
         primals, cotangents = values[: len(in_types)], values[len(in_types) :]
 
         def of_active(*given: Any) -> list[Any]:
-            leaves = merge(active, given, unmarked(active, primals))
-            return marked(answered, eval_jaxpr(jaxpr, consts, *leaves))
+            leaves = merge(active, given, drop_marked(active, primals))
+            return keep_marked(answered, eval_jaxpr(jaxpr, consts, *leaves))
 
-        given = marked(active, primals)
+        given = keep_marked(active, primals)
         return list(vjp(of_active, *given)[1](list(cotangents)))
 
     derivative.__name__ = f"vjp_{name}"
     places = [_on(split, devices) for split in ins]
-    cotangents = marked(answered, [type.tangent() for type in out_types])
-    kept_outs = [_on(split, devices) for split in marked(answered, outs)]
+    cotangents = keep_marked(answered, [type.tangent() for type in out_types])
+    kept_outs = [_on(split, devices) for split in keep_marked(answered, outs)]
     arguments = [*map(_stand_in, in_types, places), *map(_stand_in, cotangents, kept_outs)]
-    results = marked(active, places)
+    results = keep_marked(active, places)
     left: dict[str, Any] = {"out_shardings": results} if any(results) else {}
     function: Any = jit(derivative, **left)
     return _export(function, tuple(arguments), {}, platforms, checks)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft.base.source import Source
-from weft.base.util import Flags, marked
+from weft.base.util import Flags, keep_marked
 from weft.core.check import checked
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, eval_jaxpr
 from weft.core.rules import CastOperand, Hoisted, Params
@@ -97,7 +97,7 @@ class _Body:
         self.jaxpr = jaxpr
         self.place = {v: i for i, v in enumerate(jaxpr.inputs)}
         # What depends on one movable input alone, through casts and what these pass.
-        self.reachable = set(marked(movable, jaxpr.inputs))
+        self.reachable = set(keep_marked(movable, jaxpr.inputs))
         self.makers: dict[Var, Equation] = {}
         # The variables that hold a value cast along axes; those that are inputs, with a line.
         self.cast: dict[tuple[Var, Axes], Var] = {}

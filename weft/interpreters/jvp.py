@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.util import Flags, marked, one_each, spread
+from weft.base.util import Flags, keep_marked, one_each, scatter_to_marked
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, check_marks, eval_jaxpr
 from weft.core.primitive import Primitive
@@ -23,9 +23,9 @@ from weft.core.trace import (
     Trace,
     Tracer,
     check_alive,
+    check_leaks,
     current_trace,
     function_as_parameter,
-    leaks_checked,
     reset_current,
     running,
     set_current,
@@ -62,7 +62,7 @@ def merge_cotangents(
     linear: Sequence[bool], reached: Sequence[bool], outs: Iterable[Any]
 ) -> list[Any]:
     """The cotangents of all operands: None unless linear and reached."""
-    return spread(linear, spread(reached, outs))
+    return scatter_to_marked(linear, scatter_to_marked(reached, outs))
 
 
 class DualTracer(Tracer):
@@ -162,7 +162,7 @@ class JVPTrace(DualTrace):
         self.around_rules = parent
 
 
-@leaks_checked
+@check_leaks
 def jvp_flat(
     function: Callable[..., Sequence[Any]],
     primals: Sequence[Any],
@@ -209,9 +209,9 @@ def jvp_jaxpr(
             )
             pairs = zip(one_each(instantiate_out, len(outs)), tangents_out, strict=True)
             nonzero_out[:] = [want or type(t) is not Zero for want, t in pairs]
-            return [*outs, *map(instantiate, marked(nonzero_out, tangents_out))]
+            return [*outs, *map(instantiate, keep_marked(nonzero_out, tangents_out))]
 
-        types = jaxpr.in_types + [t.tangent() for t in marked(nonzero, jaxpr.in_types)]
+        types = jaxpr.in_types + [t.tangent() for t in keep_marked(nonzero, jaxpr.in_types)]
         return rebuild(function, types, jaxpr.name, "jvp"), tuple(nonzero_out)
 
     return jaxpr.memoize(("jvp", nonzero, instantiate_out), make)

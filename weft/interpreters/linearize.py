@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft.base import source as sources
-from weft.base.util import Flags, marked
+from weft.base.util import Flags, keep_marked
 from weft.core import rules
 from weft.core.check import checked, result_types
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check_marks, eval_jaxpr
@@ -23,9 +23,9 @@ from weft.core.primitive import Primitive
 from weft.core.rules import Zero
 from weft.core.trace import (
     Trace,
+    check_leaks,
     current_trace,
     function_as_parameter,
-    leaks_checked,
     running,
     using_trace,
 )
@@ -142,7 +142,7 @@ def share_captured(trace: Trace | None, linear: StagingTrace) -> None:
         trace = trace.parent
 
 
-@leaks_checked
+@check_leaks
 def linearize_flat(
     function: Callable[..., Sequence[Any]],
     primals: Sequence[Any],
@@ -182,12 +182,12 @@ def linear_program(
         tangents: The results: variables of the linear jaxpr, or `Zero`.
     """
     nonzero, given = nonzero_tangents(tangents)
-    inputs, eqns, outputs, residuals = _needed(linear, given)
+    inputs, eqns, outputs, residuals = _prune_linear(linear, given)
     jaxpr = checked(Jaxpr(inputs, eqns, outputs, len(residuals), linear.function))
     return jaxpr, residuals, list(nonzero)
 
 
-def _needed(
+def _prune_linear(
     linear: StagingTrace, tangents: Sequence[Any]
 ) -> tuple[list[Var], list[Equation], list[Atom], list[Any]]:
     """The parts of the linear jaxpr that compute these tangents: its inputs, equations and outputs;
@@ -270,8 +270,8 @@ def _linearize_jaxpr(jaxpr: Jaxpr, nonzero: Flags, instantiate_out: Flags | None
     pairs = zip(instantiate_out or (False,) * len(outs), tangents, strict=True)
     nonzero_out = tuple(want or type(t) is not Zero for want, t in pairs)
     with using_trace(linear):
-        kept = [instantiate(t) for t in marked(nonzero_out, tangents)]
-    linear_inputs, eqns, outputs, residuals = _needed(linear, kept)
+        kept = [instantiate(t) for t in keep_marked(nonzero_out, tangents)]
+    linear_inputs, eqns, outputs, residuals = _prune_linear(linear, kept)
     linear_jaxpr = checked(Jaxpr(linear_inputs, eqns, outputs, 0, jaxpr.name))
     out_atoms = [primal.atom(out) for out in outs]
     position: dict[Any, tuple[str, int]] = {

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from weft.base.util import Flags, marked, partition
+from weft.base.util import Flags, keep_marked, partition
 from weft.core import rules
 from weft.core.access_pattern import moves_of_program, reads_of_program
 from weft.core.check import check_operands_fit
@@ -36,7 +36,7 @@ from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.result_layouts import keep_in_program, whole_sources
 
 
-def _unchanged(params: Params, *_: Sequence[bool]) -> Params:
+def _same_params(params: Params, *_: Sequence[bool]) -> Params:
     return params
 
 
@@ -52,8 +52,8 @@ class OneJaxpr:
 
     primitive: Primitive
     describe: Callable[[Params], str]
-    derive: Callable[[Params], Params] = _unchanged
-    cut: Callable[[Params, Sequence[bool], Sequence[bool]], Params] = _unchanged
+    derive: Callable[[Params], Params] = _same_params
+    cut: Callable[[Params, Sequence[bool], Sequence[bool]], Params] = _same_params
     transposed: Callable[[Jaxpr, Flags, Flags], tuple[Jaxpr, Flags]] = transpose_jaxpr
 
     def bind(self, operands: Sequence[Any], jaxpr: Jaxpr, params: Params) -> list[Any]:
@@ -124,7 +124,7 @@ def one_transpose(kind: OneJaxpr, cotangents: Values, *operands: Any, **params: 
     nonzero, given = nonzero_tangents(cotangents)
     jaxpr: Jaxpr = params["jaxpr"]
     if kind.primitive.facts.wide_cotangents:
-        pairs = zip(given, marked(nonzero, jaxpr.out_types), strict=True)
+        pairs = zip(given, keep_marked(nonzero, jaxpr.out_types), strict=True)
         wide = tuple([type_of(ct).dtype != of.dtype for ct, of in pairs])
         backward, reached = transpose_jaxpr(jaxpr, linear, nonzero, wide)
     else:
@@ -181,5 +181,5 @@ def smaller_equation(
     eqn: Equation, reads: Sequence[bool], used: Sequence[bool], params: Params
 ) -> tuple[list[bool], Equation]:
     """The result of a dce rule: which operands are left, and the smaller equation."""
-    inputs, outputs = marked(reads, eqn.inputs), marked(used, eqn.outputs)
+    inputs, outputs = keep_marked(reads, eqn.inputs), keep_marked(used, eqn.outputs)
     return list(reads), eqn.replace(inputs=inputs, outputs=outputs, params=params)

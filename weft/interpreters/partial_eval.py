@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from weft.base.util import Flags, marked, partition
+from weft.base.util import Flags, keep_marked, partition
 from weft.core import rules
 from weft.core.check import checked
 from weft.core.effects import DEBUG, ORDERED_DEBUG, any_ordered
@@ -43,7 +43,7 @@ def dce_equations(
             if smaller is None:
                 continue
             kept.append(smaller)
-            inputs = marked(used_inputs, eqn.inputs)
+            inputs = keep_marked(used_inputs, eqn.inputs)
         else:
             kept.append(eqn)
             inputs = list(eqn.inputs)
@@ -71,11 +71,11 @@ def dce_jaxpr(
 
     def make() -> tuple[Jaxpr, tuple[bool, ...]]:
         check_marks("dce_jaxpr", "result", used, len(jaxpr.outputs))
-        outputs = marked(used, jaxpr.outputs)
+        outputs = keep_marked(used, jaxpr.outputs)
         eqns, read = dce_equations(jaxpr.eqns, outputs)
         reads = tuple(var in read for var in jaxpr.inputs)
         kept = tuple(keep_inputs or use for use in reads)
-        inputs = marked(kept, jaxpr.inputs)
+        inputs = keep_marked(kept, jaxpr.inputs)
         consts = sum(kept[: jaxpr.num_consts])
         return checked(Jaxpr(inputs, eqns, outputs, consts, jaxpr.name)), reads
 
@@ -161,7 +161,7 @@ def _partial_eval(jaxpr: Jaxpr, unknown: Flags, force_unknown: Flags) -> Partial
                 known_eqns.append(split.known)
             if rest is not None:
                 unknown_eqns.append(rest)
-            pending.update(marked(split.unknown_out, eqn.outputs))
+            pending.update(keep_marked(split.unknown_out, eqn.outputs))
         else:
             unknown_eqns.append(eqn)
             pending.update(eqn.outputs)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from weft.base.exact_keys import exact_key, is_plain, parameters_key
-from weft.base.util import marked
+from weft.base.util import keep_marked
 from weft.core.check import checked
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var
 from weft.core.types import ArrayType
@@ -54,7 +54,7 @@ def linearize_sparing(
         split = linearize_jaxpr(jaxpr, nonzero, instantiate_out)
         primal = split.primal
         if existing is not None:
-            return choose_residuals(split, marked(existing, primal.inputs), False)
+            return choose_residuals(split, keep_marked(existing, primal.inputs), False)
         results = _variables(primal.outputs[: split.num_outputs])
         return choose_residuals(split, {*primal.inputs, *results}, False)
 

@@ -79,7 +79,7 @@ def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
     # A function may count in float64 for itself, as `random.poisson` does, and return integers.
     if not any(type.dtype in WIDE for type in jaxpr.out_types):
         return _NONE
-    widened = [(eqn, atom) for eqn in jaxpr.eqns for atom in _widened(eqn)]
+    widened = [(eqn, atom) for eqn in jaxpr.eqns for atom in _widened_operands(eqn)]
     if not widened:
         return _NONE
     out = RoundedInputs({}, [])
@@ -97,7 +97,7 @@ def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
     return out
 
 
-def _widened(eqn: Equation) -> Iterator[Var]:
+def _widened_operands(eqn: Equation) -> Iterator[Var]:
     """The operands that an equation, or a jaxpr in it, converts from 32 to 64 bits."""
     converts = eqn.primitive is convert_element_type_p and eqn.params["new_dtype"] in WIDE
     if converts or (not eqn.primitive.memoise and any(map(_widens, jaxprs_in(eqn.params)))):
@@ -107,7 +107,9 @@ def _widened(eqn: Equation) -> Iterator[Var]:
 
 
 def _widens(jaxpr: Jaxpr) -> bool:
-    return jaxpr.memoize("widens", lambda: (any(True for e in jaxpr.eqns for _ in _widened(e)),))[0]
+    return jaxpr.memoize(
+        "widens", lambda: (any(True for e in jaxpr.eqns for _ in _widened_operands(e)),)
+    )[0]
 
 
 def _before(atom: Var, makers: dict[Var, int], eqns: Sequence[Equation]) -> set[Var]:

@@ -30,10 +30,10 @@ from weft.core.rules import LinearOperand, Types, not_linear
 from weft.core.trace import (
     Trace,
     Tracer,
+    check_leaks,
     current_variable,
     function_as_parameter,
     leaked,
-    leaks_checked,
     running,
 )
 from weft.core.types import ArrayType, type_of, user_value
@@ -398,7 +398,7 @@ def _no_tracing(transformation: str, name: str) -> GuardError:
     return GuardError(message, operation=transformation, got=name, wanted=wanted, fix=fix)
 
 
-@leaks_checked
+@check_leaks
 def trace_to_jaxpr(
     function: Callable[..., Sequence[Any]],
     in_types: Sequence[ArrayType],

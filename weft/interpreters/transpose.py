@@ -18,7 +18,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.base import source as sources
-from weft.base.util import marked, partition
+from weft.base.util import keep_marked, partition
 from weft.core import rules
 from weft.core.axes import mesh_axes
 from weft.core.jaxpr import Atom, Equation, Jaxpr, Literal, Var, check_marks
@@ -267,7 +267,7 @@ def transpose_jaxpr(
             nonzero_in, reached = nonzero_tangents(found)
             return reached
 
-        given = marked(nonzero, jaxpr.out_types)
+        given = keep_marked(nonzero, jaxpr.out_types)
         if wide is not None:
             pairs = zip(given, wide, strict=True)
             given = [t.update(dtype=dtypes.float32) if flag else t for t, flag in pairs]

@@ -20,9 +20,9 @@ from weft.core.trace import (
     Trace,
     Tracer,
     check_alive,
+    check_leaks,
     current_trace,
     function_as_parameter,
-    leaks_checked,
     reset_current,
     running,
     set_current,
@@ -137,7 +137,7 @@ class BatchTrace(Trace):
         return value, None
 
 
-@leaks_checked
+@check_leaks
 def vmap_flat(
     function: Callable[..., Sequence[Any]],
     axis: AxisData,

@@ -66,7 +66,7 @@ def size_of_equation(eqn: Equation) -> Size:
     return total((own, *map(size_of, inner))) if inner else own
 
 
-def called_often(jaxpr: Jaxpr) -> frozenset[Jaxpr]:
+def repeated_functions(jaxpr: Jaxpr) -> frozenset[Jaxpr]:
     """The user's functions that equations of a jaxpr, or of inner ones, hold at least `REPEATS`
     times."""
     uses: Counter[Jaxpr] = Counter()

@@ -395,18 +395,18 @@ def compile_lowered(
     """Compiles a module that was lowered for the backend of its devices."""
     if not config.host_settings().log_compiles:
         with noticed(lowered.jaxpr.name):
-            return _compiled(lowered, fast_compile, multiple_results, compiler_options)
+            return _compile(lowered, fast_compile, multiple_results, compiler_options)
     types = ", ".join(map(str, lowered.jaxpr.in_types))
     _log.warning("compiling %s for (%s)", lowered.jaxpr.name, types)
     before = time.perf_counter()
-    program = _compiled(lowered, fast_compile, multiple_results, compiler_options)
+    program = _compile(lowered, fast_compile, multiple_results, compiler_options)
     seconds = time.perf_counter() - before
     _log.warning("compiling %s took %.3f ms", lowered.jaxpr.name, 1e3 * seconds)
     return program
 
 
 @charged("compiling")
-def _compiled(
+def _compile(
     lowered: LoweredProgram, fast_compile: bool, multiple_results: bool, compiler_options: Any
 ) -> Program:
     jaxpr, devices, callbacks = lowered.jaxpr, lowered.devices, lowered.context.callbacks

@@ -27,7 +27,7 @@ from weft.core.jaxpr import Jaxpr, Literal, Var
 from weft.core.rules import Values
 from weft.core.types import ArrayType
 from weft.errors import JaxprError, MissingRuleError
-from weft.lowering.called_bodies import bodies_are_called, called_often
+from weft.lowering.called_bodies import bodies_are_called, repeated_functions
 from weft.lowering.partition import MeshTable, sharding_attribute, unsplit_rows
 from weft.ops.structural.extended_dtypes import physical_type
 from weft.runtime import stablehlo, stablehlo_attributes
@@ -351,7 +351,7 @@ def lower_to_module(
             if layout is not None:
                 own["mhlo.layout_mode"] = layout_mode(layout, type)
     if bodies_are_called(platform, count, layouts):
-        context.compiled_once = set(called_often(jaxpr))
+        context.compiled_once = set(repeated_functions(jaxpr))
     with collection_paused():
         if count > 1:
             _place(context, arguments, jaxpr.in_types, in_shardings)
@@ -435,7 +435,7 @@ def lower_equations(context: ModuleContext, jaxpr: Jaxpr, values: Values, scope:
             source = eqn.source
             around = scope
             if source is not None and len(source) == 3:
-                around = sources.joined(scope, source[2].path)
+                around = sources.join_scopes(scope, source[2].path)
             location = context.location(source, around, primitive.name)
             if location is not current:
                 if entered is not None:

@@ -13,7 +13,7 @@ import numpy as np
 from weft import dtypes
 from weft.arrays.array import Array
 from weft.arrays.conversion import as_array
-from weft.base.util import marked
+from weft.base.util import keep_marked
 from weft.core.trace import Tracer
 from weft.errors import Fix, WeftValueError
 from weft.kinds.arguments import (
@@ -313,7 +313,7 @@ def unique(
     (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
     found = _all_of(ar, axis, equal_nan, size, fill_value)
-    chosen = marked((True, return_index, return_inverse, return_counts), found)
+    chosen = keep_marked((True, return_index, return_inverse, return_counts), found)
     return chosen[0] if len(chosen) == 1 else tuple(chosen)
 
 

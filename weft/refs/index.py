@@ -174,7 +174,7 @@ def read(x: Any, index: Any) -> Any:
     return _window(x, found)[rest]
 
 
-def updated(x: Any, index: Any, value: Any, method: str) -> Any:
+def update_at(x: Any, index: Any, value: Any, method: str) -> Any:
     """The array with the part at an index changed by a method of `x.at[...]`, such as "set"."""
     found, rest = windows(index, x.shape)
     if not found:

@@ -12,7 +12,7 @@ from weft.ops.indexing.creation import full
 from weft.refs.reference import Ref, end, new_ref
 
 
-def _checked(ref: Any, operation: str) -> Ref:
+def _check_ref(ref: Any, operation: str) -> Ref:
     if type(ref) is Ref:
         return ref
     message = f"{operation} takes a reference"
@@ -34,7 +34,7 @@ def get(ref: Ref, idx: Any = None) -> Any:
     >>> weft.ref.get(weft.new_ref(jnp.arange(3)), 1)
     Array(1, dtype=int32)
     """
-    return _checked(ref, "get")[_index(idx)]
+    return _check_ref(ref, "get")[_index(idx)]
 
 
 @api_boundary
@@ -51,7 +51,7 @@ def set(ref: Ref, idx: Any, value: Any) -> None:
     >>> x
     Ref([0, 5, 2], dtype=int32)
     """
-    _checked(ref, "set")[_index(idx)] = value
+    _check_ref(ref, "set")[_index(idx)] = value
 
 
 @api_boundary
@@ -67,7 +67,7 @@ def swap(ref: Ref, idx: Any, value: Any) -> Any:
     >>> weft.ref.swap(x, 1, 5), x
     (Array(1, dtype=int32), Ref([0, 5, 2], dtype=int32))
     """
-    return _checked(ref, "swap").swap(value, _index(idx))
+    return _check_ref(ref, "swap").swap(value, _index(idx))
 
 
 @api_boundary
@@ -84,7 +84,7 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
     >>> x
     Ref([2., 0.], dtype=float32)
     """
-    _checked(ref, "addupdate").addupdate(x, _index(idx))
+    _check_ref(ref, "addupdate").addupdate(x, _index(idx))
 
 
 @api_boundary
@@ -99,7 +99,7 @@ def freeze(ref: Ref) -> Any:
     >>> weft.freeze(x)
     Array([1., 0.], dtype=float32)
     """
-    return end(_checked(ref, "freeze"), "frozen")
+    return end(_check_ref(ref, "freeze"), "frozen")
 
 
 @api_boundary
@@ -110,7 +110,7 @@ def free_ref(ref: Ref) -> None:
 
     >>> weft.free_ref(weft.new_ref(jnp.zeros(2)))
     """
-    end(_checked(ref, "free_ref"), "freed")
+    end(_check_ref(ref, "free_ref"), "freed")
 
 
 @api_boundary

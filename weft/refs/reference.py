@@ -94,7 +94,7 @@ class Ref:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         place = _place(self)
-        value = fitted(place, value, "ref[...] = value")
+        value = fit_to_ref(place, value, "ref[...] = value")
         if place._tracer is not None:
             _recorded_write(place, index, value)
         else:
@@ -111,7 +111,7 @@ class Ref:
     def swap(self, x: Any, idx: Any = ...) -> Any:
         """Writes a part and returns what it held."""
         place = _place(self)
-        x = fitted(place, x, "swap")
+        x = fit_to_ref(place, x, "swap")
         if place._tracer is None:
             before = indexing.read(place._value, idx)
             _store(place, _with_part(place, place._value, idx, x))
@@ -121,7 +121,7 @@ class Ref:
     def addupdate(self, x: Any, idx: Any = ...) -> None:
         """Adds to a part; if an index names an element twice, both values are added."""
         place = _place(self)
-        x = fitted(place, x, "addupdate")
+        x = fit_to_ref(place, x, "addupdate")
         if place._tracer is None:
             _store(place, _with_part(place, place._value, idx, x, add=True))
         else:
@@ -134,7 +134,7 @@ class Ref:
 
     def _fitted(self, value: Any, operation: str) -> Any:
         """A value of the reference's dtype, which may be written into it."""
-        return fitted(_place(self), value, operation)
+        return fit_to_ref(_place(self), value, operation)
 
     def _array(self) -> Any:
         """The array, where nothing is traced. It must not be kept, since it may be donated."""
@@ -276,18 +276,18 @@ def new_reference(value: Any) -> Ref:
     return Ref(value, RefType(type_of(value)), _current(None))
 
 
-def staged(tracer: StagingTracer) -> Ref:
+def staged_ref(tracer: StagingTracer) -> Ref:
     """The reference of an input of type `Ref` in a program being recorded."""
     out = Ref(None, tracer.type, tracer._trace)  # type: ignore[arg-type]
     out._tracer = tracer
     return out
 
 
-def with_staged(values: Sequence[Any]) -> list[Any]:
+def with_staged_refs(values: Sequence[Any]) -> list[Any]:
     """The inputs of a program being recorded, with references for inputs of type `Ref`."""
     for x in values:
         if type(x.type) is RefType:
-            return [staged(x) if type(x.type) is RefType else x for x in values]
+            return [staged_ref(x) if type(x.type) is RefType else x for x in values]
     return [*values]
 
 
@@ -315,7 +315,7 @@ def _place(ref: Ref) -> Ref:
     if known is None:
         var = Var(ref.type)  # type: ignore[arg-type]
         root.consts[id(ref)] = (var, ref)
-        known = root.references[id(ref)] = staged(StagingTracer(root, var, sources.current()))
+        known = root.references[id(ref)] = staged_ref(StagingTracer(root, var, sources.current()))
     out: Ref = known
     return out
 
@@ -348,7 +348,7 @@ def _gone(ref: Ref, why: str) -> WeftValueError:
 # ---- what is written -----------------------------------------------------------------------------
 
 
-def fitted(ref: Ref, value: Any, operation: str) -> Any:
+def fit_to_ref(ref: Ref, value: Any, operation: str) -> Any:
     """A value in the dtype of a reference, which may be written into it. Raises WeftValueError for
     another dtype, and for a value of a transformation inside that of the reference."""
     if isinstance(value, Ref):
@@ -416,7 +416,7 @@ def _with_part(ref: Ref, whole: Any, index: Any, value: Any, add: bool = False) 
     whole_part = index is Ellipsis or (type(index) is tuple and not index)
     if whole_part and of.shape == ref.shape:
         return whole + value if add else value
-    return indexing.updated(whole, index, value, "add" if add else "set")
+    return indexing.update_at(whole, index, value, "add" if add else "set")
 
 
 def _shape(ref: Ref, index: Any) -> tuple[int, ...] | None:
@@ -535,12 +535,12 @@ register_type_of(Ref, _no_type)
 _ARITHMETIC = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
 
 
-def _refused(self: Ref, *_: object) -> Any:
+def _refuse(self: Ref, *_: object) -> Any:
     raise not_array_error(self)
 
 
 for _name in _ARITHMETIC.split():
-    setattr(Ref, f"__{_name}__", _refused)
-    setattr(Ref, f"__r{_name}__", _refused)
+    setattr(Ref, f"__{_name}__", _refuse)
+    setattr(Ref, f"__r{_name}__", _refuse)
 for _name in "neg pos abs invert lt le gt ge".split():
-    setattr(Ref, f"__{_name}__", _refused)
+    setattr(Ref, f"__{_name}__", _refuse)

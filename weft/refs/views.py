@@ -72,7 +72,7 @@ class RefView:
             self.base[self.index] = value
             return
         part = self.base[self.index]
-        self.base[self.index] = indexing.updated(part, index, value, "set")
+        self.base[self.index] = indexing.update_at(part, index, value, "set")
 
     def _fitted(self, value: Any, operation: str) -> Any:
         """A value that may be written into the reference, with its dtype."""
@@ -99,7 +99,7 @@ class RefView:
             return
         x = self._fitted(x, "addupdate")
         part = self.base[self.index]
-        self.base[self.index] = indexing.updated(part, idx, x, "add")
+        self.base[self.index] = indexing.update_at(part, idx, x, "add")
 
     def __len__(self) -> int:
         if not self.shape:

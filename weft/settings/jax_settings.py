@@ -182,7 +182,7 @@ _FULL_NAMES = {
 SHOWN: Mapping[str, str] = dict(sorted(_FULL_NAMES.items()))
 
 
-def _own(name: str) -> str:
+def _strip_prefix(name: str) -> str:
     """A name of JAX's without `jax_`. Raises AttributeError for one that is not a setting."""
     own = name.removeprefix("jax_") if isinstance(name, str) else name
     if own in _SPELLED or own in _STORED or own in _ONLY:
@@ -202,7 +202,7 @@ def changes(name: str, value: Any, host: HostSettings) -> dict[str, Any]:
     Raises AttributeError for an unknown name and NotImplementedError for a value that asks for
     what weft does not do.
     """
-    own = _own(name)
+    own = _strip_prefix(name)
     if own in _SPELLED:
         return {row: found.weft_value(value, host) for row, found in _SPELLED[own].items()}
     if own in _ONLY and not any(value is x or value == x for x in _ONLY[own].values):
@@ -218,7 +218,7 @@ def changes(name: str, value: Any, host: HostSettings) -> dict[str, Any]:
 
 def read(name: str, settings: Settings, host: HostSettings) -> Any:
     """The value of one of JAX's settings. Raises AttributeError for an unknown name."""
-    own = _own(name)
+    own = _strip_prefix(name)
     if own in _SPELLED:
         row, found = next(iter(_SPELLED[own].items()))
         return found.jax_value(value_of(row, settings, host), host)
@@ -239,7 +239,7 @@ def _default(name: str) -> Any:
 def _parse(name: str, text: str) -> Any:
     """The value of a text. Raises ValueError for an invalid one."""
     default = _default(name)
-    own = _own(name)
+    own = _strip_prefix(name)
     kind = next(iter(_SPELLED[own].values())).type if own in _SPELLED else type(default)
     if kind is bool:
         lowered = text.strip().lower()

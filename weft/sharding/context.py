@@ -38,11 +38,11 @@ def use_mesh(mesh: AnyMesh) -> contextlib.AbstractContextManager[AnyMesh]:
     Mesh('i': 2)
     """
     _check("use_mesh", mesh)
-    return _entered(mesh)
+    return _enter_mesh(mesh)
 
 
 @contextlib.contextmanager
-def _entered(mesh: AnyMesh) -> Iterator[AnyMesh]:
+def _enter_mesh(mesh: AnyMesh) -> Iterator[AnyMesh]:
     with mesh:
         yield mesh
 
@@ -69,7 +69,7 @@ class set_mesh:
         if mesh is not None:
             _check("set_mesh", mesh)
         self._mesh = mesh
-        self._before = current.entered()
+        self._before = current.current_entry()
         # Within `with use_mesh(...)`, for the rest of that block: what is around it stays.
         before = self._before or current.Entered(None, None)
         current.replace(before._replace(mesh=mesh))
@@ -110,7 +110,7 @@ def simulate(mesh: AnyMesh | None = None) -> contextlib.AbstractContextManager[N
 
 @contextlib.contextmanager
 def _simulating(mesh: AnyMesh | None) -> Iterator[None]:
-    before = current.entered()
+    before = current.current_entry()
     entry = before or current.Entered(None, None)
     simulated = entry.simulated
     if simulated is not True:
@@ -124,7 +124,7 @@ def _simulating(mesh: AnyMesh | None) -> Iterator[None]:
 
 def is_simulated(mesh: AnyMesh) -> bool:
     """Whether one device simulates a mesh here."""
-    found = current.entered()
+    found = current.current_entry()
     if found is None:
         return False
     return found.simulated is True or mesh.abstract_mesh in found.simulated
@@ -132,7 +132,7 @@ def is_simulated(mesh: AnyMesh) -> bool:
 
 def mesh_in_force() -> AnyMesh | None:
     """The mesh in force, with or without devices; None if there is none."""
-    found = current.entered()
+    found = current.current_entry()
     return found.mesh if found is not None else None
 
 

@@ -22,7 +22,7 @@ _entered: contextvars.ContextVar[Entered | None] = contextvars.ContextVar("weft_
 mesh_variable = _entered
 
 
-def entered() -> Entered | None:
+def current_entry() -> Entered | None:
     """The entry in force; None if no mesh was entered."""
     return _entered.get()
 
@@ -46,5 +46,5 @@ def leave() -> None:
 
 
 def replace(what: Entered | None) -> None:
-    """Puts an entry in force: one that `entered` returned before, or a new one."""
+    """Puts an entry in force: one that `current_entry` returned before, or a new one."""
     _entered.set(what)

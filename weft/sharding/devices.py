@@ -47,9 +47,9 @@ def check_devices(operation: str, devices: Sequence[Device]) -> None:
     twice = repeated(devices)
     if twice:
         message = f"{operation}: a device is there more than once"
-        got = f"{_listed(twice)} more than once among {len(devices)} devices"
+        got = f"{_list_devices(twice)} more than once among {len(devices)} devices"
         wanted = "different devices"
-        fix = _chosen("leave the repetitions out", dict.fromkeys(devices))
+        fix = _devices_fix("leave the repetitions out", dict.fromkeys(devices))
         raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
     platforms = dict.fromkeys(device.platform for device in devices)
     if len(platforms) > 1:
@@ -57,7 +57,7 @@ def check_devices(operation: str, devices: Sequence[Device]) -> None:
         message = f"{operation}: the devices belong to different platforms"
         got = " and ".join(map(str, platforms))
         wanted = "devices of one platform"
-        fix = _chosen(
+        fix = _devices_fix(
             f"keep those of {first}", [device for device in devices if device.platform == first]
         )
         raise WeftValueError(message, got=got, wanted=wanted, fix=fix)
@@ -70,11 +70,11 @@ def or_more_devices(count: int, fix: Fix) -> Fix:
     return Fix("environment", f"{text}, or {fix.text}", {"environment": variable, **fix.data})
 
 
-def _listed(devices: Sequence[Device]) -> str:
+def _list_devices(devices: Sequence[Device]) -> str:
     shown = ", ".join(map(str, devices[:4]))
     return f"{shown} and {len(devices) - 4} more" if len(devices) > 4 else shown
 
 
-def _chosen(text: str, devices: Iterable[Device]) -> Fix:
+def _devices_fix(text: str, devices: Iterable[Device]) -> Fix:
     kept = tuple(devices)
     return Fix("devices", f"{text}: that makes {len(kept)}", {"devices": kept})

@@ -12,7 +12,7 @@ import numpy as np
 from weft.base.notebooks import ShownInNotebooks
 from weft.errors import Fix, ShapeError, WeftError, WeftTypeError, WeftValueError, api_boundary
 from weft.sharding.mesh import AnyMesh
-from weft.sharding.names import check_known, quoted
+from weft.sharding.names import check_known, quote_names
 from weft.sharding.sharding import (
     DEVICE_MEMORY,
     Assignment,
@@ -159,7 +159,7 @@ class NamedSharding(Sharding, ShownInNotebooks):
         entries[dimension] = None
         whole = PartitionSpec(*entries)
         lengths = shape[:dimension] + (padded,) + shape[dimension + 1 :]
-        named = ("axis " if len(axes) == 1 else "axes ") + quoted(axes)
+        named = ("axis " if len(axes) == 1 else "axes ") + quote_names(axes)
         message = (
             f"{operation}: dimension {dimension} of {what}, of length {length}, cannot be split "
             f"into {count} equal blocks over the mesh {named}"

@@ -9,7 +9,7 @@ from weft.errors import AxisError, Fix, WeftTypeError
 from weft.errors.argument_errors import close_name
 
 
-def quoted(names: Iterable[Any]) -> str:
+def quote_names(names: Iterable[Any]) -> str:
     """Names for a sentence, such as `'i', 'j'`."""
     return ", ".join(map(repr, names))
 
@@ -40,7 +40,7 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
         fixed = number_repeated(given)
         message = f"{operation}: the axes of a mesh have different names"
         got = f"axis_names={given!r}"
-        wanted = f"{quoted(twice)} once"
+        wanted = f"{quote_names(twice)} once"
         fix = Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed})
         raise AxisError(message, got=got, wanted=wanted, fix=fix)
     return given
@@ -79,14 +79,14 @@ def check_known(operation: str, names: Iterable[str], spec: Any, known: Sequence
             better = close_name(name, free) or next(iter(free), None)
             text = f"use {better!r} instead of {name!r}" if better else f"leave {name!r} out"
             message = f"{operation}: the mesh has no axis {name!r}"
-            got = f"{spec!r} over a mesh with the axes {quoted(known)}"
+            got = f"{spec!r} over a mesh with the axes {quote_names(known)}"
             fix = Fix("rename", text, {"from": name, "to": better})
-            raise AxisError(message, got=got, wanted=f"names out of {quoted(known)}", fix=fix)
+            raise AxisError(message, got=got, wanted=f"names out of {quote_names(known)}", fix=fix)
 
 
 def repeated_axis(names: Sequence[str], spec: str, fixed: Any) -> AxisError:
     """The error for a spec that mentions an axis twice; `fixed` is a correct one."""
-    message = f"PartitionSpec: the mesh axis {quoted(names)} is mentioned twice"
+    message = f"PartitionSpec: the mesh axis {quote_names(names)} is mentioned twice"
     wanted = "each mesh axis at most once, since it splits one dimension"
     fix = Fix("spec", f"use {fixed!r}", {"spec": fixed})
     return AxisError(message, got=spec, wanted=wanted, fix=fix)

@@ -70,7 +70,7 @@ def leaving_spec(block: ArrayType, manual: Manual) -> PartitionSpec:
     return PartitionSpec(axes) if axes else PartitionSpec()
 
 
-def inserted(spec: PartitionSpec, place: int, axes: Sequence[str] = ()) -> PartitionSpec:
+def insert_dim(spec: PartitionSpec, place: int, axes: Sequence[str] = ()) -> PartitionSpec:
     """Returns the spec of an array with one more dimension at index `place`, split over `axes`."""
     entries = [spec.entry_axes(i) for i in range(max(len(spec), place))]
     return PartitionSpec(*entries[:place], tuple(axes), *entries[place:], sum=spec.sum)

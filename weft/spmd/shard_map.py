@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import numpy as np
 
 from weft import config, tree
-from weft.base.util import like, marked, merge, spread, unmarked
+from weft.base.util import drop_marked, keep_marked, like, merge, scatter_to_marked
 from weft.core.axes import mesh_axes
 from weft.core.rules import Params, Values
 from weft.core.trace import Trace, Tracer, bottom_trace, current_trace
@@ -230,14 +230,14 @@ class _ShardMapped:
             return self._over_references(given, in_tree, every)
         # Where a spec is None, what is no array is handed on as it is.
         dynamic = [s is not None or is_array(x) for x, s in zip(given, every, strict=True)]
-        leaves = [user_value(x) for x in beside_float64(marked(dynamic, given))]
-        specs = [PartitionSpec() if spec is None else spec for spec in marked(dynamic, every)]
+        leaves = [user_value(x) for x in beside_float64(keep_marked(dynamic, given))]
+        specs = [PartitionSpec() if spec is None else spec for spec in keep_marked(dynamic, every)]
         # The tree without the others gives the paths of arguments.
-        shown = in_tree.unflatten(spread(dynamic, leaves))
+        shown = in_tree.unflatten(scatter_to_marked(dynamic, leaves))
         self._check_arguments(shown, leaves, specs, manual)
 
         def arguments(values: Sequence[Any]) -> Any:
-            return in_tree.unflatten(merge(dynamic, values, unmarked(dynamic, given)))
+            return in_tree.unflatten(merge(dynamic, values, drop_marked(dynamic, given)))
 
         hidden: list[Tracer] = []
         while True:

@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.base.util import marked, merge, partition, unmarked
+from weft.base.util import drop_marked, keep_marked, merge, partition
 from weft.core import rules
 from weft.core.axes import axis_environment, extend_mesh, names_axis, with_environment
 from weft.core.check import checked, operands_do_not_fit
@@ -49,7 +49,7 @@ from weft.ops.structural.shape import reshape
 from weft.refs.discharge import inner_write_error, pure_call
 from weft.runtime import stablehlo, stablehlo_collectives
 from weft.sharding import PartitionSpec
-from weft.spmd.block_types import Manual, block_type, inserted, leaving_spec, whole_type
+from weft.spmd.block_types import Manual, block_type, insert_dim, leaving_spec, whole_type
 from weft.spmd.escaped_tracers import check_not_hidden
 
 Specs = tuple[PartitionSpec, ...]
@@ -155,9 +155,9 @@ def shard_map_jvp(primals: Values, tangents: Values, **params: Any) -> Derived:
         return [*outs, *_as_varying(found, outs)]
 
     def specs() -> Specs:
-        return (*out_specs(), *marked(marks, out_specs()))
+        return (*out_specs(), *keep_marked(marks, out_specs()))
 
-    every_spec = [*in_specs, *marked(nonzero, in_specs)]
+    every_spec = [*in_specs, *keep_marked(nonzero, in_specs)]
     found = call_shard_map(params, both, [*primals, *given], every_spec, specs)
     outs = found[: len(marks)]
     return outs, merge_zeros(marks, found[len(marks) :], [type_of(x) for x in outs])
@@ -192,7 +192,7 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
         outs, found, linear = linearize_flat(function, blocks, nonzero, "linearize", name)
         with using_trace(linear):
             flags, _ = nonzero_tangents(found)
-            found = merge(flags, _as_varying(found, outs), unmarked(flags, found))
+            found = merge(flags, _as_varying(found, outs), drop_marked(flags, found))
         program, residuals, split.marks = linear_program(linear, found)
         split.program, residuals = _with_casts_inside(program, residuals, blocks)
         own = {id(x): i for i, x in enumerate(blocks)}
@@ -218,7 +218,7 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
     own_specs = out_specs()
     stored = [known is None for known in split.known]
     left = zip(found[n:], split.leaving, strict=True)
-    residuals = merge(stored, left, unmarked(stored, split.known))
+    residuals = merge(stored, left, drop_marked(stored, split.known))
     tangents_out: list[Any] = []
     if any(split.marks):
         tangents_out = shard_map_p.bind(
@@ -226,8 +226,8 @@ def shard_map_linearize(primals: Values, tangents: Values, **params: Any) -> Der
             *given,
             jaxpr=entering(split.program, [*stored, *(False for _ in given)], manual),
             manual=manual,
-            in_specs=(*(spec for _, spec in residuals), *marked(nonzero, in_specs)),
-            out_specs=tuple(marked(split.marks, own_specs)),
+            in_specs=(*(spec for _, spec in residuals), *keep_marked(nonzero, in_specs)),
+            out_specs=tuple(keep_marked(split.marks, own_specs)),
             name=name,
         )
     return found[:n], merge_zeros(split.marks, tangents_out, [type_of(x) for x in found[:n]])
@@ -308,17 +308,17 @@ def shard_map_transpose(cotangents: Values, *operands: Any, **params: Any) -> li
         cts = merge_zeros(nonzero, blocks[first : first + count], jaxpr.out_types)
         found = backward_pass(jaxpr.eqns, linear_vars, env, jaxpr.outputs, cts)
         reached, found = nonzero_tangents(found)
-        pairs = zip(found, marked(reached, linear_vars), strict=True)
+        pairs = zip(found, keep_marked(reached, linear_vars), strict=True)
         return [vary(ct, v.type.varying) for ct, v in pairs]
 
     linear_specs, known_specs = partition(linear, params["in_specs"])
-    given_specs = marked(nonzero, params["out_specs"])
+    given_specs = keep_marked(nonzero, params["out_specs"])
     outs = call_shard_map(
         params,
         backward,
         [*known[:first], *given, *known[first:]],
         [*known_specs[:first], *given_specs, *known_specs[first:]],
-        lambda: tuple(marked(reached, linear_specs)),
+        lambda: tuple(keep_marked(reached, linear_specs)),
     )
     return merge_cotangents(linear, reached, outs)
 
@@ -347,10 +347,10 @@ def shard_map_vmap(axis: AxisData, args: Values, dims: Dims, **params: Any) -> M
         own = out_specs()
         _check_free(axis, axes, params, own)
         columns = zip(own, found, strict=True)
-        return tuple(spec if dim is None else inserted(spec, dim, axes) for spec, dim in columns)
+        return tuple(spec if dim is None else insert_dim(spec, dim, axes) for spec, dim in columns)
 
     pairs = zip(params["in_specs"], dims, strict=True)
-    in_specs = [spec if dim is None else inserted(spec, dim, axes) for spec, dim in pairs]
+    in_specs = [spec if dim is None else insert_dim(spec, dim, axes) for spec, dim in pairs]
     outs = call_shard_map(params, mapped, args, in_specs, specs)
     return outs, found
 
@@ -435,8 +435,8 @@ def shard_map_partial_eval(eqn: Equation, unknown: Sequence[bool]) -> SplitEquat
 
 def cut_specs(params: Params, reads: Sequence[bool], used: Sequence[bool]) -> Params:
     return params | {
-        "in_specs": tuple(marked(reads, params["in_specs"])),
-        "out_specs": tuple(marked(used, params["out_specs"])),
+        "in_specs": tuple(keep_marked(reads, params["in_specs"])),
+        "out_specs": tuple(keep_marked(used, params["out_specs"])),
     }
 
 
@@ -462,7 +462,7 @@ def lower_shard_map(context: Any, *values: Any, **params: Any) -> list[Any]:
             if type.size
         ]
 
-    operands = marked([type.size for type in jaxpr.in_types], values)
+    operands = keep_marked([type.size for type in jaxpr.in_types], values)
     ins, outs = shardings(context.in_types, "in_specs"), shardings(context.out_types, "out_specs")
     arguments = [_ir(type) for type in jaxpr.in_types if type.size]
     results = [_ir(type) for type in context.out_types if type.size]
@@ -500,7 +500,7 @@ def _lower_body(
         if jaxpr.effects:
             context.set_order(next(given))
         found = context.lower_jaxpr(jaxpr, arguments, f"shard_map({name})")
-        outs = marked([type.size for type in jaxpr.out_types], found)
+        outs = keep_marked([type.size for type in jaxpr.out_types], found)
         return [*outs, context.order()] if jaxpr.effects else outs
     finally:
         module.manual, module.order = outer, order

@@ -17,8 +17,13 @@ from weft.api.autodiff import jvp, linear_transpose, vjp
 from weft.api.jit import jit, make_jaxpr
 from weft.core.types import type_of
 from weft.errors import MissingRuleError, WeftTypeError
-from weft.testing.function_checks import product, replaced
-from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted, random_like
+from weft.testing.function_checks import product, replace_parts
+from weft.testing.primitive_application import (
+    PrimitiveApplication,
+    Skipped,
+    convert_operands,
+    random_like,
+)
 
 # In narrow dtypes derivatives are rounded: what is far out of these bounds is wrong.
 _NARROW = {"float16": 0.1, "bfloat16": 0.25, "float32": 1e-2}
@@ -89,10 +94,10 @@ def low_precision(case: PrimitiveApplication) -> None:
         kinds = dtypes.COMPLEX if dtypes.COMPLEX & set(types) else dtypes.FLOATING
         narrow = ("float16", "bfloat16", "float32", "complex64")
         names = [name for name in narrow if getattr(dtypes, name) in kinds]
-        given = {name: converted(one.double, getattr(dtypes, name)) for name in names}
+        given = {name: convert_operands(one.double, getattr(dtypes, name)) for name in names}
         given = {name: args for name, args in given.items() if one.takes(args)}
         got = jit(lambda every, one=one: _derivatives(one, every))(given)
-        wide = {n: converted(args, None) for n, args in given.items()}
+        wide = {n: convert_operands(args, None) for n, args in given.items()}
         if not all(one.takes(args) for args in wide.values()):
             continue
         wanted = _derivatives(one, wide)
@@ -177,7 +182,7 @@ def declared_linear(case: PrimitiveApplication) -> None:
 
 
 def _everything(case: PrimitiveApplication, places: Sequence[int]) -> Callable[..., list[Any]]:
-    return lambda *xs: case.call(*replaced(case.double, places, xs))
+    return lambda *xs: case.call(*replace_parts(case.double, places, xs))
 
 
 def _is_linear(function: Callable[..., list[Any]], args: Sequence[Any]) -> bool:

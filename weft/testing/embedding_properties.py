@@ -27,7 +27,7 @@ from weft.testing.primitive_application import (
     loop,
     rows_of,
     stack,
-    stacked,
+    stack_variations,
 )
 
 _DEVICES = 2
@@ -89,7 +89,7 @@ def _own(xs: Sequence[Any], varying: Sequence[bool]) -> list[Any]:
 def varies(case: PrimitiveApplication) -> None:
     """If devices compute different results, the type rule says that they vary."""
     mesh = _mesh(case)
-    rows = stacked(case.args, _DEVICES)
+    rows = stack_variations(case.args, _DEVICES)
     every = [case.call(*(x[k] for x in rows)) for k in range(_DEVICES)]
     differ = [not np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(*every, strict=True)]
 
@@ -113,7 +113,7 @@ def in_shard_map(case: PrimitiveApplication) -> None:
     n = len(case.double)
     choices = {(True,) * n, (True,) + (False,) * (n - 1), (False,) * (n - 1) + (True,)}
     for varying in sorted(choices):
-        wide = stacked(case.double, _DEVICES)
+        wide = stack_variations(case.double, _DEVICES)
         args = [w if v else x for w, v, x in zip(wide, varying, case.double, strict=True)]
 
         def block(*xs: Any, varying: tuple[bool, ...] = varying) -> list[Any]:

@@ -104,7 +104,7 @@ def random_direction(generator: np.random.Generator, leaf: Any) -> Any:
     return exact_array(value, of.dtype)
 
 
-def replaced(values: Sequence[Any], places: Sequence[int], parts: Sequence[Any]) -> list[Any]:
+def replace_parts(values: Sequence[Any], places: Sequence[int], parts: Sequence[Any]) -> list[Any]:
     """The values with some replaced."""
     full = list(values)
     for place, part in zip(places, parts, strict=True):
@@ -121,7 +121,7 @@ def _restrict(
     places = [i for i, leaf in enumerate(leaves) if _inexact(leaf)]
 
     def function(*parts: Any) -> list[Any]:
-        outs = f(*structure.unflatten(replaced(leaves, places, parts)))
+        outs = f(*structure.unflatten(replace_parts(leaves, places, parts)))
         return [leaf for leaf in tree.leaves(outs) if _inexact(leaf)]
 
     return function, [leaves[i] for i in places]

@@ -17,7 +17,7 @@ from weft.core.types import ArrayType, type_of, user_value
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.ops.structural.joining import concatenate
 from weft.ops.structural.shape import reshape
-from weft.testing.function_checks import random_direction, replaced
+from weft.testing.function_checks import random_direction, replace_parts
 from weft.testing.report import Example
 
 _DOUBLE = {True: dtypes.complex128, False: dtypes.float64}
@@ -106,7 +106,7 @@ class PrimitiveApplication:
     def _variants(self) -> list[PrimitiveApplication]:
         if not self.inexact or any(type_of(x).dtype in dtypes.COMPLEX for x in self.double):
             return [self]
-        complex_ = converted(self.double, dtypes.complex128, imaginary=True)
+        complex_ = convert_operands(self.double, dtypes.complex128, imaginary=True)
         if not self.takes(complex_):
             return [self]
         outs = self.call(*complex_)
@@ -120,14 +120,14 @@ class PrimitiveApplication:
         """The results that have tangents, as a function of the operands at some indices."""
         given = self.double if args is None else args
 
-        return lambda *xs: inexact_only(self.call(*replaced(given, places, xs)))
+        return lambda *xs: inexact_only(self.call(*replace_parts(given, places, xs)))
 
 
 def application(primitive: Any, example: Example) -> PrimitiveApplication:
     """An application to an example's operands."""
     arrays = tuple(as_array(user_value(x)) for x in example.args)
     found = PrimitiveApplication(primitive, arrays, dict(example.params), arrays, example)
-    wide = converted(arrays, None)
+    wide = convert_operands(arrays, None)
     return dataclasses.replace(found, double=wide) if found.takes(wide) else found
 
 
@@ -136,7 +136,9 @@ def inexact_only(outs: Sequence[Any]) -> list[Any]:
     return [x for x in outs if type_of(x).dtype in dtypes.INEXACT]
 
 
-def converted(args: Sequence[Any], dtype: Any, *, imaginary: bool = False) -> tuple[Any, ...]:
+def convert_operands(
+    args: Sequence[Any], dtype: Any, *, imaginary: bool = False
+) -> tuple[Any, ...]:
     """Operands with the inexact ones in another dtype (None: the double of their own), and with an
     imaginary part between 0.1 and 0.4 where one is asked for."""
     out = []
@@ -169,7 +171,7 @@ def variation(host: np.ndarray[Any, Any], k: int) -> np.ndarray[Any, Any]:
     return moved
 
 
-def stacked(args: Sequence[Any], size: int) -> list[Any]:
+def stack_variations(args: Sequence[Any], size: int) -> list[Any]:
     """Operands stacked from variations."""
     hosts = [np.asarray(x) for x in args]
     rows = [np.stack([variation(x, k) for k in range(size)]) for x in hosts]
@@ -178,7 +180,7 @@ def stacked(args: Sequence[Any], size: int) -> list[Any]:
 
 def rows_of(case: PrimitiveApplication) -> list[Any]:
     """Three variations of the operands in double precision, stacked."""
-    return case.once("rows", lambda: stacked(case.double, 3))
+    return case.once("rows", lambda: stack_variations(case.double, 3))
 
 
 def loop(function: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
@@ -206,7 +208,7 @@ def derivatives(
     places = [] if case.example.order < 1 else case.inexact
 
     def smooth(*xs: Any) -> list[Any]:
-        return inexact_only(function(*replaced(args, places, xs)))
+        return inexact_only(function(*replace_parts(args, places, xs)))
 
     outs = function(*args)
     out = {"value": outs}

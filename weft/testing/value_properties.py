@@ -15,7 +15,7 @@ from weft.api.jit import jit, make_jaxpr
 from weft.core.jaxpr import eval_jaxpr
 from weft.core.types import type_of
 from weft.interpreters.partial_eval import dce_jaxpr, partial_eval_jaxpr
-from weft.testing.primitive_application import PrimitiveApplication, Skipped, converted
+from weft.testing.primitive_application import PrimitiveApplication, Skipped, convert_operands
 
 _SWEEP = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
 
@@ -131,7 +131,7 @@ def sweep(case: PrimitiveApplication) -> None:
     """In every dtype that the type rule accepts, results have the types that it gives."""
     if not any(type_of(x).dtype in dtypes.INEXACT for x in case.args):
         raise Skipped("no operand is inexact")
-    given = {name: converted(case.args, getattr(dtypes, name)) for name in _SWEEP}
+    given = {name: convert_operands(case.args, getattr(dtypes, name)) for name in _SWEEP}
     given = {name: args for name, args in given.items() if case.takes(args)}
     try:
         _compute(case, given)

@@ -113,9 +113,9 @@ def _other_structure(new: Call, old: Call) -> Iterator[str]:
     more = [name for name in new.names if name not in old.names]
     fewer = [name for name in old.names if name not in new.names]
     if more:
-        yield f"{_listed(more)} was not given before"
+        yield f"{_list_names(more)} was not given before"
     if fewer:
-        yield f"{_listed(fewer)} is not given now"
+        yield f"{_list_names(fewer)} is not given now"
     if not more and not fewer:
         yield (
             f"the arguments have the structure {new.structure:.200} instead of {old.structure:.200}"
@@ -144,7 +144,7 @@ def _hint(new: ArrayType, old: ArrayType) -> str:
     return ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"
 
@@ -354,7 +354,7 @@ class Miss:
             self._around = around  # A call and its trace are one miss.
             return around
         _active.set(self)
-        self._before = timing.spent()
+        self._before = timing.time_spent()
         self._source = sources.current()
         self._around = around
         return self
@@ -366,7 +366,7 @@ class Miss:
         _active.set(around)
         if failed is not None:
             return
-        cost = timing.spent().since(self._before)
+        cost = timing.time_spent().since(self._before)
         # What another `jit` has made is noted too: `max_traces` says what changed since.
         made = self.traced or cost.compiled or cost.loaded
         if made or self.runs:

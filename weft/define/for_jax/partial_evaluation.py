@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from weft.base import source as sources
-from weft.base.util import marked, one_each
+from weft.base.util import keep_marked, one_each
 from weft.core.jaxpr import ClosedJaxpr, Equation, Jaxpr
 from weft.core.trace import current_trace, running
 from weft.core.types import ArrayType, type_of
@@ -135,7 +135,7 @@ def trace_to_jaxpr_dynamic(
     function = getattr(fun, "call_wrapped", fun)
     jaxpr, consts = trace_to_jaxpr(function, types, transformation="jit", name=name)
     if keep_inputs is not None:
-        jaxpr = jaxpr.replace(invars=marked(keep_inputs, jaxpr.invars))
+        jaxpr = jaxpr.replace(invars=keep_marked(keep_inputs, jaxpr.invars))
     return jaxpr, jaxpr.out_types, consts
 
 
@@ -159,7 +159,7 @@ def with_instantiated_inputs(
     smaller, reads = dce_jaxpr(jaxpr, used, True)
     wanted = one_each(_flags(instantiate), len(jaxpr.invars))
     taken = [bool(r or w) for r, w in zip(reads[jaxpr.num_consts :], wanted, strict=True)]
-    return smaller.replace(invars=marked(taken, smaller.invars)), taken
+    return smaller.replace(invars=keep_marked(taken, smaller.invars)), taken
 
 
 def _flags(marks: bool | Sequence[bool]) -> Any:
@@ -179,7 +179,7 @@ def dce_jaxpr_consts(
     smaller, taken = with_instantiated_inputs(jaxpr, used_outputs, instantiate)
     read = {atom for eqn in smaller.eqns for atom in eqn.inputs} | set(smaller.outputs)
     kept = [var in read for var in smaller.constvars]
-    return smaller.replace(constvars=marked(kept, smaller.constvars)), kept, taken
+    return smaller.replace(constvars=keep_marked(kept, smaller.constvars)), kept, taken
 
 
 def _smaller_call(
@@ -190,8 +190,8 @@ def _smaller_call(
     held = eqn.params["call_jaxpr"]
     smaller, taken = with_instantiated_inputs(held.jaxpr, used_outputs)
     params = eqn.params | {"call_jaxpr": ClosedJaxpr(smaller, held.consts) if closed else smaller}
-    outputs = marked(used_outputs, eqn.outputs)
-    return taken, eqn.replace(inputs=marked(taken, eqn.inputs), outputs=outputs, params=params)
+    outputs = keep_marked(used_outputs, eqn.outputs)
+    return taken, eqn.replace(inputs=keep_marked(taken, eqn.inputs), outputs=outputs, params=params)
 
 
 def dce_jaxpr_call_rule(

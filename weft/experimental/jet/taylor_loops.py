@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from weft.base.util import marked
+from weft.base.util import keep_marked
 from weft.control_flow.checkpoint import remat_p
 from weft.control_flow.cond import cond_p
 from weft.control_flow.jit_primitive import jit_p
@@ -203,10 +203,10 @@ def shard_map_series(
 
     def specs() -> tuple[Any, ...]:
         own = out_specs()
-        return (*own, *(spec for spec in marked(marks, own) for _ in range(order)))
+        return (*own, *(spec for spec in keep_marked(marks, own) for _ in range(order)))
 
     in_specs = params["in_specs"]
-    more = [spec for spec in marked(active, in_specs) for _ in range(order)]
+    more = [spec for spec in keep_marked(active, in_specs) for _ in range(order)]
     operands = [*primals, *given(active, primals, terms)]
     outs = call_shard_map(params, blocks_of, operands, [*in_specs, *more], specs)
     return outs[: len(marks)], split(marks, order, outs[len(marks) :])

@@ -53,7 +53,7 @@ def _exchange(ref: Any, idx: Any, change: Callable[[Any], Any]) -> Any:
         return before
     whole = pad(ref[...], unwritten_value(ref.dtype), widths)
     before = indexing.read(whole, idx)
-    whole = indexing.updated(whole, idx, change(before), "set")
+    whole = indexing.update_at(whole, idx, change(before), "set")
     ref[...] = pad(whole, unwritten_value(ref.dtype), [(0, -extra, 0) for _, extra, _ in widths])
     return before
 
@@ -176,7 +176,7 @@ def _combine_repeated(
     val = _like(val, before)
     if mask is not None:
         val = jnp.where(mask, val, neutral(before.dtype))
-    ref[...] = indexing.updated(ref[...], idx, val, method)
+    ref[...] = indexing.update_at(ref[...], idx, val, method)
     return before
 
 

@@ -34,7 +34,7 @@ from weft.ops.indexing.creation import full
 from weft.ops.indexing.dynamic_slicing import dynamic_slice, dynamic_update_slice
 from weft.ops.indexing.slicing import pad
 from weft.ops.structural.shape import reshape
-from weft.refs.reference import new_reference, with_staged
+from weft.refs.reference import new_reference, with_staged_refs
 
 __all__ = [
     "INDEX",
@@ -209,7 +209,7 @@ def _trace_index_map(name: str, function: Callable[..., Any], rank: int, grid: G
     check_arguments(what, function, count + more, {}, takes)
 
     def flat(*values: Any) -> list[Any]:
-        given = with_staged(values)
+        given = with_staged_refs(values)
         with running_at(given[:count], grid.lengths):
             out = function(*given[:count], *grid.scalar_tree.unflatten(given[count:]))
         found = list(out) if isinstance(out, (tuple, list)) else [out]

@@ -45,7 +45,7 @@ from weft.interpreters.staging import function_name, trace_to_jaxpr
 from weft.ops.elementwise.arithmetic import div, mul, rem
 from weft.ops.elementwise.convert import convert_element_type
 from weft.refs.discharge import written_inputs
-from weft.refs.reference import contents, new_reference, with_staged
+from weft.refs.reference import contents, new_reference, with_staged_refs
 
 _OPERATION = "pallas_call"
 
@@ -254,7 +254,7 @@ class _Call:
         what = f"the kernel {self.name}"
 
         def flat(*values: Any) -> list[Any]:
-            given = with_staged(values)
+            given = with_staged_refs(values)
             indices, rest = given[: len(lengths)], given[len(lengths) :]
             sizes = list(lengths)
             for i in dynamic:

@@ -11,7 +11,7 @@ import numpy as np
 
 from weft import config, dtypes, tree
 from weft.arrays.array import Array, put
-from weft.arrays.conversion import WIDE, scalar_array, unchanged
+from weft.arrays.conversion import WIDE, pass_through, scalar_array
 from weft.arrays.host_values import cast_values
 from weft.core.access_pattern import elementwise_reads
 from weft.core.primitive import Primitive
@@ -304,7 +304,9 @@ def stop_gradient(x: T) -> T:
     """
     return tree.map(
         lambda leaf: (
-            stop_gradient_p.bind(leaf) if type_of(leaf).dtype in dtypes.INEXACT else unchanged(leaf)
+            stop_gradient_p.bind(leaf)
+            if type_of(leaf).dtype in dtypes.INEXACT
+            else pass_through(leaf)
         ),
         x,
     )

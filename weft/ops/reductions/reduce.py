@@ -16,7 +16,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.arrays.array import Array
-from weft.arrays.conversion import unchanged
+from weft.arrays.conversion import pass_through
 from weft.base import source as sources
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, Values, Zero
@@ -161,7 +161,7 @@ def check_dtype(name: str, x: ArrayType, accepts: frozenset[Any]) -> None:
 def bind_axes(made: Primitive, x: Any, axes: Sequence[int]) -> Any:
     """Applies a reduction; over no axes it is the identity."""
     axes = tuple(axes)
-    return made.bind(x, axes=axes) if axes else unchanged(x)
+    return made.bind(x, axes=axes) if axes else pass_through(x)
 
 
 # ---- maximum and minimum -----------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.arrays.array import Array
-from weft.arrays.conversion import unchanged
+from weft.arrays.conversion import pass_through
 from weft.core.access_pattern import same_dims, same_moves
 from weft.core.primitive import Primitive
 from weft.core.rules import AxisData, Dims, LinearOperand, Values, Zero
@@ -256,7 +256,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     axes = integers_of(dimensions, "dimensions", "rev")
     if extended_dtypes.is_key(operand):
         return extended_dtypes.through_bits(operand, lambda bits: rev(bits, axes))
-    return rev_p.bind(operand, dimensions=axes) if axes else unchanged(operand)
+    return rev_p.bind(operand, dimensions=axes) if axes else pass_through(operand)
 
 
 def rev_type(x: ArrayType, *, dimensions: Ints) -> ArrayType:

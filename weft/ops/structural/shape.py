@@ -14,7 +14,7 @@ import numpy as np
 
 from weft import config, dtypes
 from weft.arrays.array import Array
-from weft.arrays.conversion import unchanged
+from weft.arrays.conversion import pass_through
 from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
@@ -94,7 +94,7 @@ def broadcast_in_dim(
         operand = transpose(operand, sorted(range(len(dims)), key=dims.__getitem__))
         dims = tuple(order)
     if type_of(operand).shape == shape and dims == tuple(range(len(shape))):
-        return unchanged(operand)
+        return pass_through(operand)
     if extended_dtypes.is_key(operand):
         tail = type_of(operand).dtype.key_shape
         whole = (*shape, *tail)
@@ -197,7 +197,7 @@ def reshape(
     if dimensions is not None:
         operand = transpose(operand, dimensions)
     if type_of(operand).shape == new_sizes:
-        return unchanged(operand)
+        return pass_through(operand)
     if extended_dtypes.is_key(operand):
         tail = type_of(operand).dtype.key_shape
         return extended_dtypes.through_bits(
@@ -282,7 +282,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Array:
     """
     permutation = tuple(permutation)
     if permutation == tuple(range(type_of(operand).ndim)):
-        return unchanged(operand)
+        return pass_through(operand)
     if extended_dtypes.is_key(operand):
         return extended_dtypes.through_bits(
             operand,
@@ -348,7 +348,7 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: None = None) 
     axes = tuple(axes)
     if not config.settings().allow_f16_reductions:
         _refuse_half(type_of(operand))
-    return reduce_sum_p.bind(operand, axes=axes) if axes else unchanged(operand)
+    return reduce_sum_p.bind(operand, axes=axes) if axes else pass_through(operand)
 
 
 def _refuse_half(of: ArrayType) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.program_caches import program_loaded
+from weft.base.program_caches import count_loaded_program
 from weft.errors import Fix, WeftError, WeftValueError
 from weft.native.optional import calls
 from weft.runtime.backends import hlo, host_callbacks, process_end
@@ -100,7 +100,7 @@ class JaxlibExecutable(Executable):
         failures: host_callbacks.Failures,
         compile_again: Callable[[], Any] | None = None,
     ) -> None:
-        program_loaded()
+        count_loaded_program()
         loaded = shared.native
         self.shared = shared
         self.loaded = loaded

@@ -117,7 +117,7 @@ def _rotation(upper: Any, lower: Any) -> tuple[Any, Any]:
 def _gmres_incremental(
     a: Operator, scale: Any, basis: Any, length: Any, bound: Any, count: int
 ) -> Any:
-    """`_gmres_batched`, with H made triangular column by column, until the residual is <= `bound`."""
+    """`_gmres_batched`, with H made triangular by columns, until the residual is <= `bound`."""
     dtype = _dtype(basis)
 
     def unfinished(state: Any) -> Any:
