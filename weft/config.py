@@ -50,16 +50,16 @@ _OF_USUAL_OPERATIONS = Settings().of_operations
 # Whether settings with another compile effort or default device than the usual ones exist in this
 # process. Caches of executables whose keys lack the settings, such as those of single operations,
 # add these from then on. It is set before anything can see such settings, and never taken back.
-operations_vary = False
+settings_in_keys = False
 
 
 def _intern(value: _T) -> _T:
-    global operations_vary
+    global settings_in_keys
     plain, free = _keys[type(value)]
     key = (plain(value), exact_key(free(value)))
     with _lock:
         if type(value) is Settings:
-            operations_vary = operations_vary or value.of_operations != _OF_USUAL_OPERATIONS
+            settings_in_keys = settings_in_keys or value.of_operations != _OF_USUAL_OPERATIONS
         out: _T = _interned.setdefault((type(value), key), value)
         return out
 

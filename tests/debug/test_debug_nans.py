@@ -454,7 +454,7 @@ def test_the_environment_variable(text, raises):
 
 
 def test_evaluation_asks_for_the_settings_only_where_somebody_looks(monkeypatch):
-    monkeypatch.setattr(config, "operations_vary", False)  # as where no other effort is asked for
+    monkeypatch.setattr(config, "settings_in_keys", False)  # as where no other effort is asked for
     x = wnp.ones(3)
     weft.lax.sin(x)
     asked = []

@@ -73,7 +73,7 @@ def test_an_update_holds_for_all_threads():
     before = config.settings().compile_effort
     try:
         config.update("compile_effort", "least")
-        assert config.settings().compile_effort == "least" and config.operations_vary
+        assert config.settings().compile_effort == "least" and config.settings_in_keys
     finally:
         config.update("compile_effort", before)
 
@@ -85,10 +85,10 @@ def test_an_unknown_effort_is_refused():
 
 def test_keys_of_operations_name_no_effort_until_one_is_chosen():
     code = (
-        "import weft.config as config; assert not config.operations_vary\n"
-        "with config.override(enable_x64=True): assert not config.operations_vary\n"
-        "with config.override(compile_effort='least'): assert config.operations_vary\n"
-        "assert config.operations_vary"
+        "import weft.config as config; assert not config.settings_in_keys\n"
+        "with config.override(enable_x64=True): assert not config.settings_in_keys\n"
+        "with config.override(compile_effort='least'): assert config.settings_in_keys\n"
+        "assert config.settings_in_keys"
     )
     environment = {k: v for k, v in os.environ.items() if k != "WEFT_COMPILE_EFFORT"}
     python_output("-c", code, env=environment)

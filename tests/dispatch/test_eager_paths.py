@@ -17,7 +17,7 @@ from weft.core.types import type_of
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.kinds.array_function import ArrayFunction
 from weft.lowering.eval_trace import one_operation
-from weft.lowering.executables import LITTLE, run_program
+from weft.lowering.executables import FAST_COMPILE_LIMIT, run_program
 from weft.ops.elementwise.arithmetic import tanh_p
 from weft.random.streams import is_exact
 from weft.sharding import Layout
@@ -348,7 +348,7 @@ def test_numbers_as_arrays_keep_class_and_sign():
 
 def test_what_is_compiled_fast():
     """Little programs only: unoptimized code for more elements costs more than compiling saves."""
-    for size, fast in ((LITTLE // 2, True), (LITTLE // 2 + 1, False)):
+    for size, fast in ((FAST_COMPILE_LIMIT // 2, True), (FAST_COMPILE_LIMIT // 2 + 1, False)):
         x = as_array(np.ones(size, np.float32))
         with weft.config.override(compile_effort="full"):
             made = one_operation(tanh_p, [x], {})

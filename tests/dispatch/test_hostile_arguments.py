@@ -34,7 +34,7 @@ X = jnp.ones(3)
 @pytest.fixture(autouse=True)
 def _nothing_left_to_python(monkeypatch):
     """As in a process whose settings never changed: the compiled module asks for that."""
-    monkeypatch.setattr(config, "operations_vary", False)
+    monkeypatch.setattr(config, "settings_in_keys", False)
     monkeypatch.setattr(config, "guarding", False)
 
 

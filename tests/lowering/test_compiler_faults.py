@@ -254,7 +254,9 @@ def test_what_is_compiled_is_right(fault: Fault) -> None:
 def test_fault_is_where_it_is_recorded(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     if fault.name == "exp of NaN around" and version >= (0, 12):
         pytest.skip("the memory that nobody has written may hold NaN, by chance")
-    monkeypatch.setattr(pjrt_executable, "mended", lambda module, partitions, platform: module)
+    monkeypatch.setattr(
+        pjrt_executable, "repair_faults", lambda module, partitions, platform: module
+    )
     weft.clear_caches()
     try:
         f = weft.jit(lambda *operands: fault.program(*operands))
@@ -278,7 +280,7 @@ import numpy as np
 import weft
 from weft.runtime.backends import pjrt_executable
 if sys.argv[1] == "raw":
-    pjrt_executable.mended = lambda module, partitions, platform: module
+    pjrt_executable.repair_faults = lambda module, partitions, platform: module
 x = np.ones((3, 1, 2, 2, 8, 8, 8), np.float32)
 print(float(weft.jit(lambda a, b: (a * b).sum(3))(x, x)[0, 0, 0, 0, 0, 0]))
 """
@@ -420,7 +422,7 @@ def test_logsumexp_of_infinities() -> None:
 def test_module_without_faults_stays_the_same() -> None:
     lowered = weft.jit(lambda x: (x @ x).sum()).lower(np.ones((3, 3), F4))
     module = weft.runtime.stablehlo.parse(lowered.as_text())
-    assert pjrt_executable.mended(module, 1) is module
+    assert pjrt_executable.repair_faults(module, 1) is module
 
 
 @pytest.mark.parametrize("kind", ["set", "add", "min", "multiply"])

@@ -25,7 +25,7 @@ from weft.dtypes import is_extended
 from weft.extend.interpreters import mlir
 from weft.layout import Format, Layout
 from weft.lowering import numpy_evaluation
-from weft.lowering.executables import LITTLE
+from weft.lowering.executables import FAST_COMPILE_LIMIT
 from weft.ops.indexing.slicing import pad_p
 from weft.runtime import client
 
@@ -211,10 +211,10 @@ def test_what_comes_often_is_compiled_once(compiled, monkeypatch):
 
 
 def test_large_arrays_and_those_put_somewhere_are_left_to_programs(compiled):
-    large = jnp.zeros(LITTLE)
+    large = jnp.zeros(FAST_COMPILE_LIMIT)
     large.reshape(2, -1)
     assert len(compiled) == 1
-    jnp.broadcast_to(jnp.zeros(2), (LITTLE, 2))
+    jnp.broadcast_to(jnp.zeros(2), (FAST_COMPILE_LIMIT, 2))
     assert len(compiled) == 2
     placed = weft.device_put(jnp.arange(6.0), weft.devices()[1])
     assert placed.reshape(2, 3).devices() == {weft.devices()[1]} and placed[1:].committed

@@ -504,7 +504,7 @@ def put(
     """
     if config.guarding:
         guard("host_to_device", type, place)
-    if place is None and config.operations_vary:
+    if place is None and config.settings_in_keys:
         place = default_place()
     if type.dtype == dtypes.float0:  # There are no elements: booleans hold the shape.
         held = put(np.zeros(type.shape, np.bool_), ArrayType(type.shape, np.bool_), place)

@@ -106,7 +106,7 @@ def scalar_array(value: Any, type: ArrayType) -> Array:
     """A number as an array, cached: the same few numbers are used again and again."""
     # Equal numbers of one type are the same number, but for the sign of a zero: text tells those.
     key: Any = (type, value if value and type.dtype.kind != "c" else str(value))
-    if config.operations_vary:
+    if config.settings_in_keys:
         key = (*key, default_place())
     if config.guarding:  # Also where the array is there already: it depends on what ran before.
         guard("host_to_device", type, None)

@@ -22,7 +22,7 @@ from weft.core.shared_jaxprs import emits_jaxprs, program_alone
 from weft.interpreters.hoist import hoist_program
 from weft.interpreters.one_jaxpr import OneJaxpr, holds_one_jaxpr
 from weft.lowering.executables import (
-    LITTLE,
+    FAST_COMPILE_LIMIT,
     LoweredProgram,
     Program,
     compile_lowered,
@@ -49,7 +49,7 @@ def jit_program(
 def eager_program(jaxpr: Jaxpr, name: str, arrays: Sequence[Any]) -> Program:
     """The executable of a library function called eagerly: fast to compile for little work."""
     where = operand_formats(arrays, name, {"jaxpr": jaxpr})
-    brief = is_brief(jaxpr, LITTLE)
+    brief = is_brief(jaxpr, FAST_COMPILE_LIMIT)
     make = functools.partial(placed_program, jaxpr, name, fast_compile=brief, **where)
     return program_on_host(jaxpr, arrays, make) or make()
 

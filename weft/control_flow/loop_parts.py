@@ -22,7 +22,7 @@ from weft.ops.collectives.all_reduce import pbroadcast_p
 from weft.ops.structural.shape import move_dim
 
 Parts = tuple[list[Any], list[Any], list[Any]]
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +68,10 @@ def stacked_type(type: ArrayType, length: int) -> ArrayType:
 
 
 def fixpoint(
-    start: Sequence[bool], make: Callable[[Flags], Made], marks: Callable[[Made], Sequence[bool]]
-) -> tuple[Flags, Made]:
+    start: Sequence[bool],
+    make: Callable[[Flags], Result],
+    marks: Callable[[Result], Sequence[bool]],
+) -> tuple[Flags, Result]:
     """The least flags of carried values, from `start` upwards, to which `make` adds none, and its
     result. `marks` reads the flags of the outputs, carried values first, from that result."""
     flags = tuple(start)

@@ -18,9 +18,9 @@ from weft.control_flow.body_tracing import ProgramPrimitive, close_carry, permut
 from weft.control_flow.jit_primitive import jit_p
 from weft.control_flow.loop_parts import (
     Loop,
-    Made,
     Parts,
     ResidualPlan,
+    Result,
     existing,
     find_residuals,
     fixpoint,
@@ -138,15 +138,15 @@ def close_flags(
     jaxpr: Jaxpr,
     loop: Loop,
     flags: Flags,
-    derive: Callable[[Jaxpr, Flags, Flags], Made],
-    marks: Callable[[Made], Sequence[bool]],
-) -> tuple[Flags, Made]:
+    derive: Callable[[Jaxpr, Flags, Flags], Result],
+    marks: Callable[[Result], Sequence[bool]],
+) -> tuple[Flags, Result]:
     """The flags of operands, with those of carried values that follow (see `fixpoint`), and the
     result of `derive` for the body and the flags of its inputs and results."""
     consts, carry, xs = loop.split(flags)
     no_ys = (False,) * (len(jaxpr.outputs) - loop.num_carry)
 
-    def make(carried: Flags) -> Made:
+    def make(carried: Flags) -> Result:
         return derive(jaxpr, (*consts, *carried, *xs), (*carried, *no_ys))
 
     carried, made = fixpoint(carry, make, marks)

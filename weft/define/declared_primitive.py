@@ -37,7 +37,7 @@ from weft.define.declaration_errors import (
 from weft.errors import Fix, UnboundAxisError, WeftTypeError
 from weft.interpreters.staging import trace_to_jaxpr
 from weft.ops.declare import join_varying
-from weft.ops.elementwise.families import common_shape, repeated
+from weft.ops.elementwise.families import broadcast_scalar, common_shape
 from weft.ops.structural.constants import inline_consts
 
 Groups = tuple[tuple[int, ...], ...]
@@ -212,7 +212,7 @@ class DefinedPrimitive(Primitive):
 
         def function(*values: Any) -> Sequence[Any]:
             if shape is not None:
-                values = tuple(repeated(x, shape) for x in values)
+                values = tuple(broadcast_scalar(x, shape) for x in values)
             return self._results(body(*values, **params), shape)
 
         jaxpr, consts = trace_to_jaxpr(
@@ -254,7 +254,7 @@ class DefinedPrimitive(Primitive):
                 type_of(value)
             except WeftTypeError:
                 raise wrong_result(self.name, out, "arrays, not trees of them", True) from None
-        return outs if shape is None else [repeated(x, shape) for x in outs]
+        return outs if shape is None else [broadcast_scalar(x, shape) for x in outs]
 
     def result_types(self, types: Sequence[ArrayType], params: dict[str, Any]) -> list[ArrayType]:
         """The types of the jaxpr's results, which vary along every operand's axes."""

@@ -22,7 +22,12 @@ from weft.define.registration import (
 from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
 from weft.lowering.module import LoweringContext
 from weft.ops.declare import join_varying
-from weft.ops.elementwise.families import common_shape, repeat_scalars, repeated, unbroadcast
+from weft.ops.elementwise.families import (
+    broadcast_scalar,
+    common_shape,
+    repeat_scalars,
+    unbroadcast,
+)
 
 Rule = Callable[..., Any]
 
@@ -203,7 +208,7 @@ def _derivative(primitive: DefinedPrimitive, rule: Rule) -> Rule:
         out, tangent = found
         if tangent is None or type(tangent) is Zero or type_of(tangent).shape:
             return out, tangent
-        return out, repeated(tangent, type_of(out).shape)
+        return out, broadcast_scalar(tangent, type_of(out).shape)
 
     return jvp
 

@@ -261,7 +261,7 @@ def _leaf_token(value: Any, number: int, of: ArrayType) -> Token:
 
     if cls is np.ndarray:
         # The backend's own function, where it takes the array as it is.
-        own = value.dtype == of.dtype and not config.operations_vary
+        own = value.dtype == of.dtype and not config.settings_in_keys
         direct = client.backend().putting(of) if own else None
         return _token(NUMPY, number, value.dtype, value.shape, direct or convert)
     # As an operand of another dtype it is converted from 32 bits, or exactly.

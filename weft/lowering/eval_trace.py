@@ -33,7 +33,13 @@ from weft.core.trace import (
 )
 from weft.core.types import user_value
 from weft.errors import trim
-from weft.lowering.executables import LITTLE, Program, compile_program, explain_failure, run_program
+from weft.lowering.executables import (
+    FAST_COMPILE_LIMIT,
+    Program,
+    compile_program,
+    explain_failure,
+    run_program,
+)
 from weft.lowering.numpy_evaluation import program_on_host
 from weft.lowering.result_layouts import operand_formats
 from weft.native.optional import calls
@@ -52,7 +58,7 @@ class EvalTrace(Trace):
             return self._look(primitive, args, params)
         try:
             key = [x.signature for x in args]  # As in operation_key, without its call.
-            if config.operations_vary:
+            if config.settings_in_keys:
                 key.append(config.settings().of_operations)
             if params:
                 key.append(tuple(params.items()))
@@ -119,7 +125,7 @@ def operation_key(arrays: Sequence[Array], params: dict[str, Any]) -> tuple[Any,
     """The key in a primitive's `eager_cache`. The parameters come last, where `ParameterCache` of
     outside primitives looks for them."""
     key: list[Any] = [x.signature for x in arrays]
-    if config.operations_vary:
+    if config.settings_in_keys:
         key.append(config.settings().of_operations)
     if params:
         key.append(tuple(params.items()))
@@ -151,7 +157,8 @@ def operation_program(
         compile_program,
         jaxpr,
         primitive.name,
-        fast_compile=brief and sum(type.size for type in (*types, *jaxpr.out_types)) <= LITTLE,
+        fast_compile=brief
+        and sum(type.size for type in (*types, *jaxpr.out_types)) <= FAST_COMPILE_LIMIT,
         multiple_results=primitive.multiple_results,
         **operand_formats(arrays, primitive.name, params),
     )

@@ -439,7 +439,7 @@ def _compile(
 # microseconds more at most, so that it takes a thousand runs and more to lose the time that
 # compiling saved. Beyond, code that is not vectorized costs more: `exp` of 4096 elements takes four
 # times as long, `tanh` of 8192 nearly ten times.
-LITTLE = 1 << 12
+FAST_COMPILE_LIMIT = 1 << 12
 
 # An executable that reads and writes so few elements ends before a process can exit.
 _BRIEF = 1 << 15

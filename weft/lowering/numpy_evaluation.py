@@ -23,7 +23,7 @@ from weft.arrays.array import Array
 from weft.arrays.transfers import default_place
 from weft.core import rules
 from weft.core.jaxpr import Jaxpr, Literal
-from weft.lowering.executables import LITTLE, Finished, Program
+from weft.lowering.executables import FAST_COMPILE_LIMIT, Finished, Program
 from weft.runtime import client
 
 # Two microseconds are lost each time, in all a fifth of the time that compiling takes.
@@ -86,11 +86,11 @@ def program_on_host(
     if (
         not all(eqn.primitive in rules.on_host for eqn in jaxpr.eqns)
         or backend.platform != "cpu"
-        or sum(type.size for type in types) > LITTLE
+        or sum(type.size for type in types) > FAST_COMPILE_LIMIT
         or not all(isinstance(type.dtype, np.dtype) and type.dtype.itemsize for type in types)
         # The signature of an uncommitted row-major array is its type alone.
         or any(array.signature is not array.type for array in arrays)
-        or (config.operations_vary and default_place() is not None)
+        or (config.settings_in_keys and default_place() is not None)
     ):
         return None
     executable = MovingExecutable(jaxpr, backend.default_device, make)

@@ -68,7 +68,7 @@ def operand_place(
             found = named
     if isinstance(found, SingleDeviceSharding):
         return found.device
-    if found is None and config.operations_vary:
+    if found is None and config.settings_in_keys:
         return default_place() or _first_place_if_needed(arrays)
     return found.device_list if isinstance(found, (Sharding, Mesh)) else found
 

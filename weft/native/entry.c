@@ -58,7 +58,7 @@ PyObject *use_context(PyObject *Py_UNUSED(module), PyObject *given)
     Py_XSETREF(context.global, PyUnicode_InternFromString("_global"));
     Py_XSETREF(context.guarding, PyUnicode_InternFromString("guarding"));
     Py_XSETREF(context.looking, PyUnicode_InternFromString("looking"));
-    Py_XSETREF(context.vary, PyUnicode_InternFromString("operations_vary"));
+    Py_XSETREF(context.vary, PyUnicode_InternFromString("settings_in_keys"));
     if (!context.global || !context.guarding || !context.looking || !context.vary)
         return NULL;
     Py_XSETREF(context.settings, Py_NewRef(settings));

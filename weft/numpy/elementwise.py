@@ -31,9 +31,10 @@ from weft.numpy.ufuncs import ufunc_of
 from weft.ops.elementwise import arithmetic as lax
 from weft.ops.elementwise import bits, powers
 from weft.ops.elementwise.convert import convert_element_type, stop_gradient
+from weft.ops.elementwise.families import broadcast_scalar
 from weft.ops.elementwise.rounding import RoundingMethod, round
 from weft.ops.elementwise.selection import select
-from weft.ops.structural.shape import broadcast_in_dim, reshape_p
+from weft.ops.structural.shape import reshape_p
 
 __all__ = [
     "abs", "absolute", "add", "clip", "divide", "divmod", "equal", "fabs", "float_power",
@@ -62,17 +63,13 @@ def constant(value: Any, like: Any) -> Any:
 
 def constant_like(value: Any, like: Any) -> Any:
     """A number in the shape and dtype of another value, for the branches of `select`."""
-    return _broadcast_scalar(constant(value, like), type_of(like).shape)
+    return broadcast_scalar(constant(value, like), type_of(like).shape)
 
 
 def together(x: Any, y: Any) -> tuple[Any, Any]:
     """Broadcasts two operands to one shape; one of them may have no dimensions."""
     shape = type_of(x).shape or type_of(y).shape
-    return _broadcast_scalar(x, shape), _broadcast_scalar(y, shape)
-
-
-def _broadcast_scalar(x: Any, shape: tuple[int, ...]) -> Any:
-    return x if type_of(x).shape == shape else broadcast_in_dim(x, shape, ())
+    return broadcast_scalar(x, shape), broadcast_scalar(y, shape)
 
 
 add: BinaryUfunc = binary_ufunc(

@@ -89,7 +89,7 @@ def getitem(x: Any, index: Any) -> Any:
                 key = (x.signature, *_bounds(index))
             else:
                 key = (x.signature, _quick_key(index))
-            if config.operations_vary:
+            if config.settings_in_keys:
                 key = (*key, config.settings().of_operations)
             run, starts = _eager[key]
         except (KeyError, TypeError):
@@ -164,7 +164,7 @@ def _static_index_key(x: Array, index: Any) -> Any:
             return None
     except TypeError:
         return None
-    return (*key, config.settings().of_operations) if config.operations_vary else key
+    return (*key, config.settings().of_operations) if config.settings_in_keys else key
 
 
 def _is_mask(index: Any, x: Array) -> bool:

@@ -21,7 +21,7 @@ from weft.ops.elementwise.powers import pow
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import full_like
 from weft.random.draw_arguments import GumbelMode, Joined, Key, Real, Reals, Shape, Sharding
-from weft.random.streams import Stream, draw_function, full_operand, repeated, rows, stream_of
+from weft.random.streams import Stream, broadcast_to, draw_function, full_operand, rows, stream_of
 
 
 @draw_function
@@ -211,7 +211,7 @@ def triangular(
     Array([0.83800006, 0.897     ], dtype=float32)
     """
     left, mode, right = (
-        repeated(full_operand(x, shape, dtype), shape) for x in (left, mode, right)
+        broadcast_to(full_operand(x, shape, dtype), shape) for x in (left, mode, right)
     )
     width = right - left
     x = stream_of(key).unit(shape, dtype)

@@ -48,7 +48,14 @@ from weft.random.draw_arguments import (
     joined_shape,
     real_kind,
 )
-from weft.random.streams import Stream, draw_function, filled, full_operand, repeated, stream_of
+from weft.random.streams import (
+    Stream,
+    broadcast_number,
+    broadcast_to,
+    draw_function,
+    full_operand,
+    stream_of,
+)
 
 __all__ = ["binomial", "multinomial", "poisson"]
 
@@ -82,7 +89,7 @@ Unroll = Annotated[
 
 def _where(condition: Any, x: Any, value: float) -> Any:
     """Selects x where a condition holds, and a number elsewhere."""
-    return select(condition, x, filled(value, x.shape, x.dtype))
+    return select(condition, x, broadcast_number(value, x.shape, x.dtype))
 
 
 def _any(condition: Any) -> Any:
@@ -104,7 +111,7 @@ def _until_accepted(stream: Stream, needed: Any, uniforms: Any, attempt: Callabl
         drawn, accepted = attempt(u, convert(second.unit(shape, uniforms), _double))
         return following.bits, select(accepted, drawn, k), done | accepted
 
-    start = (stream.bits, filled(-1, shape, _double), repeated(~_any(needed), shape))
+    start = (stream.bits, broadcast_number(-1, shape, _double), broadcast_to(~_any(needed), shape))
     return while_loop(lambda state: _any(~state[2]), step, start)[1]
 
 
@@ -155,7 +162,7 @@ def poisson(
     (dtype('int32'), True)
     """
     stream = stream_of(key)
-    lam = stop_gradient(repeated(full_operand(lam, shape, _double), shape))
+    lam = stop_gradient(broadcast_to(full_operand(lam, shape, _double), shape))
     few = (lam < _MANY) | (lam != lam)
     infinite = lam == np.inf
     many = ~(few | infinite)
@@ -175,7 +182,7 @@ def _arrivals(stream: Stream, lam: Any, shape: Shape) -> Any:
         k = select(logs > enough, k + 1, k)
         return following.bits, k, logs + log(source.unit(shape, _single))
 
-    start = (stream.bits, filled(-1, shape, _double), filled(0, shape, _single))
+    start = (stream.bits, broadcast_number(-1, shape, _double), broadcast_number(0, shape, _single))
     return while_loop(lambda state: _any(state[2] > enough), step, start)[1]
 
 
@@ -206,7 +213,7 @@ def _as_integers(x: Any, dtype: Any) -> Any:
     # 2**63 - 1 is no double; numbers from 2**63 on are replaced after the conversion.
     over = x >= np.float64(last)
     whole = convert(maximum(_where(~over, x, 0.0), np.float64(int(info.min))), dtype)
-    return select(over, filled(last, whole.shape, dtype), whole)
+    return select(over, broadcast_number(last, whole.shape, dtype), whole)
 
 
 # ---- binomial ----------------------------------------------------------------------------------
@@ -226,7 +233,7 @@ def binomial(key: Key, n: Real, p: Real, shape: Joined = None, dtype: Reals = No
     >>> drawn.dtype, bool(abs(drawn.mean() - 5.0) < 0.3)
     (dtype('float32'), True)
     """
-    n = stop_gradient(repeated(full_operand(n, shape, _double), shape))
+    n = stop_gradient(broadcast_to(full_operand(n, shape, _double), shape))
     return convert(_binomial_of(stream_of(key), n, _probability(p, shape), shape), dtype)
 
 
@@ -240,7 +247,7 @@ def _failures_between(stream: Stream, n: Any, p: Any, shape: Shape) -> Any:
         k = select(trials <= n, k + 1, k)
         return following.bits, k, trials + ceil(log(source.unit(shape, dtype)) / rate)
 
-    start = (stream.bits, filled(-1, shape, _double), filled(0, shape, dtype))
+    start = (stream.bits, broadcast_number(-1, shape, _double), broadcast_number(0, shape, dtype))
     return while_loop(lambda state: _any(state[2] <= n), step, start)[1]
 
 
@@ -303,7 +310,7 @@ def _probability(p: Any, shape: Shape) -> Any:
     real = dtypes.default_float()
     if p.dtype in dtypes.FLOATING:
         real = p.dtype if p.dtype.itemsize >= 4 else _single
-    return stop_gradient(repeated(full_operand(p, shape, real), shape))
+    return stop_gradient(broadcast_to(full_operand(p, shape, real), shape))
 
 
 # ---- multinomial -------------------------------------------------------------------------------
@@ -336,7 +343,7 @@ def multinomial(
     shape = joined_shape(p.shape if shape is None else shape, p=p)
     *batch, outcomes = shape
     rows = joined_shape((*batch,), n=n)
-    n = stop_gradient(repeated(full_operand(n, rows, _double), rows))
+    n = stop_gradient(broadcast_to(full_operand(n, rows, _double), rows))
     p = move_dim(_probability(p, shape), len(rows), 0, outcomes)
     if outcomes == 0:
         return move_dim(convert(p, dtype), 0, len(rows), 0)

@@ -35,7 +35,7 @@ from weft.random.draw_arguments import (
     check_replaced,
     real_kind,
 )
-from weft.random.streams import draw_function, full_operand, repeated, stream_of
+from weft.random.streams import broadcast_to, draw_function, full_operand, stream_of
 
 
 def _logits(value: Any, call: Arguments) -> Any:
@@ -104,7 +104,7 @@ def categorical(
     whole = (*batch[:axis], n, *batch[axis:])
     if replace:
         whole = (*draws, *whole)
-    noisy = gumbel_of(stream, whole, dtype, mode) + repeated(convert(logits, dtype), whole)
+    noisy = gumbel_of(stream, whole, dtype, mode) + broadcast_to(convert(logits, dtype), whole)
     if replace:
         return argmax(noisy, axis + lead, integer)
     places = top_k(move_dim(noisy, axis, len(batch), n), count)[1]
@@ -134,6 +134,6 @@ def geometric(
     real = p.dtype if p.dtype in dtypes.FLOATING else dtypes.default_float()
     x = stream_of(key).unit(shape, real)
     # The uniform number may be 0, whose logarithm is infinite; it is replaced by 1.
-    x = select(x == 0, repeated(real.type(1), shape), x)
+    x = select(x == 0, broadcast_to(real.type(1), shape), x)
     failures = floor(log(x) / log1p(-full_operand(p, shape, real)))
     return convert(failures + 1, dtype)

@@ -49,7 +49,14 @@ from weft.random.draw_arguments import (
     real_kind,
 )
 from weft.random.gaussian import normal_of
-from weft.random.streams import Stream, draw_function, filled, full_operand, repeated, stream_of
+from weft.random.streams import (
+    Stream,
+    broadcast_number,
+    broadcast_to,
+    draw_function,
+    full_operand,
+    stream_of,
+)
 
 Arrays = tuple[Any, ...]
 Shape = tuple[int, ...]
@@ -86,7 +93,7 @@ WithoutLast = Annotated[Any, Kind(_without_last, _MEANS, ("text", -1), plain=NEV
 def _accepted_cube(stream: Stream, a: Any) -> Any:
     """The accepted cube v: for a >= 1, (a - 1/3) v is gamma distributed."""
     dtype = type_of(a).dtype
-    nothing, start, above = (filled(i, (), dtype) for i in (0, -1, 2))
+    nothing, start, above = (broadcast_number(i, (), dtype) for i in (0, -1, 2))
     third = dtype.type(1.0 / 3.0)
     d = a - third
     c = third / sqrt(d)
@@ -181,7 +188,7 @@ def key_of(stream: Stream) -> Any:
 
 def log_gamma_of(stream: Stream, a: Any, shape: Shape, dtype: Any) -> Any:
     """Logarithms of gamma distributed numbers from a stream."""
-    a = repeated(full_operand(a, shape, dtype), shape)
+    a = broadcast_to(full_operand(a, shape, dtype), shape)
     return random_gamma_p.bind(key_of(stream), a, log_space=True)
 
 
@@ -203,7 +210,7 @@ def gamma(
     >>> bool(abs(drawn.mean() - 3.0) < 0.2)
     True
     """
-    a = repeated(full_operand(a, shape, dtype), shape)
+    a = broadcast_to(full_operand(a, shape, dtype), shape)
     return random_gamma_p.bind(key, a, log_space=False)
 
 
@@ -292,7 +299,7 @@ def dirichlet(
 def _along(x: Any, axis: int, n: int) -> Any:
     """Repeats a reduced array along the reduced dimension."""
     shape = type_of(x).shape
-    return repeated(expand_dims(x, [axis]), (*shape[:axis], n, *shape[axis:]))
+    return broadcast_to(expand_dims(x, [axis]), (*shape[:axis], n, *shape[axis:]))
 
 
 def is_half_precision(dtype: Any) -> bool:
@@ -353,7 +360,7 @@ def t(
     (2, 3)
     """
     normals, gammas = stream_of(key).split()
-    half = repeated(full_operand(df, shape, dtype) / 2, shape)
+    half = broadcast_to(full_operand(df, shape, dtype) / 2, shape)
     if is_half_precision(dtype):
         scale = sqrt(half / random_gamma_p.bind(key_of(gammas), half, log_space=False))
     else:
@@ -381,7 +388,7 @@ def f(
     >>> weft.random.f(weft.random.key(0), 4.0, 10.0, (2, 3)).shape
     (2, 3)
     """
-    above, below = (repeated(full_operand(x, shape, dtype), shape) for x in (dfnum, dfden))
+    above, below = (broadcast_to(full_operand(x, shape, dtype), shape) for x in (dfnum, dfden))
     second, first = stream_of(key).split()
     if is_half_precision(dtype):
         x, y = _chi_square(first, above, shape, dtype), _chi_square(second, below, shape, dtype)

@@ -46,7 +46,14 @@ from weft.random.draw_arguments import (
     check_shape,
     joined_shape,
 )
-from weft.random.streams import Stream, draw_function, filled, full_operand, repeated, stream_of
+from weft.random.streams import (
+    Stream,
+    broadcast_number,
+    broadcast_to,
+    draw_function,
+    full_operand,
+    stream_of,
+)
 from weft.random.uniforms import draw_signs
 
 # log(sqrt(2 pi) (x + 1) exp(x^2 / 2) Q(x)) for x >= 1 as a sum of Chebyshev polynomials of
@@ -245,10 +252,10 @@ def _tailed_normal(stream: Stream, lower: Any, upper: Any, shape: Shape, dtype: 
     wide = computing_dtype(dtype)
     # Terms of the bounds alone are computed once where both have no dimensions.
     bounds = shape if lower.shape or upper.shape else ()
-    lower, upper = (convert(repeated(x, bounds), wide) for x in (lower, upper))
+    lower, upper = (convert(broadcast_to(x, bounds), wide) for x in (lower, upper))
     above, below = in_upper_tail(lower), in_lower_tail(upper)
     tail = above | below
-    one, two = (filled(x, bounds, wide) for x in (1, 2))
+    one, two = (broadcast_number(x, bounds, wide) for x in (1, 2))
     root_two = wide.type(math.sqrt(2))
     low = erf(select(tail, -one, lower) / root_two)
     high = erf(select(tail, one, upper) / root_two)

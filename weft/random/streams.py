@@ -99,16 +99,16 @@ def full_operand(x: Any, shape: Shape, dtype: Any) -> Any:
     of = type_of(x)
     if of.dtype != dtype or of.weak_type:
         x = convert_element_type(x, dtype)
-    return repeated(x, shape) if of.shape else x
+    return broadcast_to(x, shape) if of.shape else x
 
 
-def repeated(x: Any, shape: Sequence[int]) -> Any:
+def broadcast_to(x: Any, shape: Sequence[int]) -> Any:
     """Broadcasts a value to a shape that it is known to fit."""
     lead = len(shape) - type_of(x).ndim
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))
 
 
-def filled(value: Any, shape: Shape, dtype: Any) -> Any:
+def broadcast_number(value: Any, shape: Shape, dtype: Any) -> Any:
     """Broadcasts a number to a shape by an equation: in a carry of a loop, a bare 64-bit number
     would take the default width."""
     return reshape(broadcast_in_dim(dtype.type(value), (1, *shape), ()), shape)

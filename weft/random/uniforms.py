@@ -32,7 +32,7 @@ from weft.random.draw_arguments import (
     joined_shape,
     real_kind,
 )
-from weft.random.streams import Stream, draw_function, full_operand, repeated, rows, stream_of
+from weft.random.streams import Stream, broadcast_to, draw_function, full_operand, rows, stream_of
 
 
 def _bound(default: float) -> Kind:
@@ -175,7 +175,7 @@ def randint(
     if int(dtypes.iinfo(maxval.dtype).max) > most:
         # The largest integer is among those drawn, if there are others.
         beyond = maxval > maxval.dtype.type(most)
-        beyond = repeated(beyond, shape) if beyond.shape else beyond
+        beyond = broadcast_to(beyond, shape) if beyond.shape else beyond
         span = _select(beyond & (high > low), span + 1, span)
     return convert(convert(_draw_below(stream_of(key), shape, span), drawn) + low, dtype)
 

@@ -38,7 +38,14 @@ from weft.random.continuous import exponential_of
 from weft.random.draw_arguments import Key, Numbers, Reals, Shape, Sharding, joined_shape, real_kind
 from weft.random.gamma import is_half_precision, key_of, log_gamma_of, random_gamma_p, total
 from weft.random.gaussian import draw_normal
-from weft.random.streams import Stream, draw_function, filled, full_operand, repeated, stream_of
+from weft.random.streams import (
+    Stream,
+    broadcast_number,
+    broadcast_to,
+    draw_function,
+    full_operand,
+    stream_of,
+)
 from weft.random.uniforms import draw_signs
 
 __all__ = ["ball", "generalized_normal", "multivariate_normal", "orthogonal"]
@@ -98,7 +105,7 @@ def generalized_normal(
 def _parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any, Any, Any]:
     """The signs, the logarithms of the p-th powers of the sizes, and p."""
     # The limit of large p is reached long before 1 / p leaves the dtype.
-    p = minimum(repeated(full_operand(p, shape, dtype), shape), dtype.type(1e30))
+    p = minimum(broadcast_to(full_operand(p, shape, dtype), shape), dtype.type(1e30))
     powers, signs = stream.split()
     sizes = log_gamma_of(powers, 1 / p, shape, dtype)
     return draw_signs(signs, shape, dtype), sizes, p
@@ -109,7 +116,7 @@ def _narrow_parts(stream: Stream, p: Any, shape: Shape, dtype: Any) -> tuple[Any
     powers, signs = stream.split()
     if p.weak_type or p.dtype not in dtypes.FLOATING:
         p = convert(p, dtypes.float32)
-    p, inverse = (repeated(full_operand(x, shape, dtype), shape) for x in (p, 1 / p))
+    p, inverse = (broadcast_to(full_operand(x, shape, dtype), shape) for x in (p, 1 / p))
     sizes = pow(random_gamma_p.bind(key_of(powers), inverse, log_space=False), inverse)
     sizes = select(inverse == 0, powers.unit(shape, dtype), sizes)
     return draw_signs(signs, shape, dtype) * sizes, p, inverse
@@ -149,19 +156,19 @@ def ball(
 
     if is_half_precision(dtype):
         x, p, inverse = _narrow_parts(
-            first, along(repeated(p, shape)) if p.ndim else p, whole, dtype
+            first, along(broadcast_to(p, shape)) if p.ndim else p, whole, dtype
         )
         norm = total(pow(abs(x), p), axis) + exponential_of(second, shape, dtype)
-        return x / pow(repeated(along(norm), whole), inverse)
-    p = repeated(full_operand(p, shape, dtype), shape)
-    signs, sizes, p = _parts(first, repeated(along(p), whole), whole, dtype)
+        return x / pow(broadcast_to(along(norm), whole), inverse)
+    p = broadcast_to(full_operand(p, shape, dtype), shape)
+    signs, sizes, p = _parts(first, broadcast_to(along(p), whole), whole, dtype)
     radius = log(exponential_of(second, shape, dtype))
     # A sum of exponentials relative to the largest: unless p is 2, terms may be of any size.
     parts = concatenate([sizes, along(radius)], axis)
     largest = stop_gradient(reduce_max(parts, (axis,)))
-    relative = exp(parts - repeated(along(largest), (*shape, d + 1)))
+    relative = exp(parts - broadcast_to(along(largest), (*shape, d + 1)))
     norm = log(reduce_sum(relative, (axis,))) + largest
-    return signs * exp((sizes - repeated(along(norm), whole)) / p)
+    return signs * exp((sizes - broadcast_to(along(norm), whole)) / p)
 
 
 @draw_function
@@ -202,8 +209,8 @@ def multivariate_normal(
     if factor.ndim == 2:
         turned = matmul(reshape(drawn, (prod(shape), n)), transpose_matrices(factor))
     else:
-        turned = matmul(repeated(factor, (*whole, n)), expand_dims(drawn, [len(whole)]))
-    return convert(repeated(convert(mean, wide), whole) + reshape(turned, whole), dtype)
+        turned = matmul(broadcast_to(factor, (*whole, n)), expand_dims(drawn, [len(whole)]))
+    return convert(broadcast_to(convert(mean, wide), whole) + reshape(turned, whole), dtype)
 
 
 def _batch(mean: Shape, cov: Shape, shape: Shape | None) -> Shape:
@@ -228,7 +235,7 @@ def _factor(cov: Any, method: str) -> Any:
         vectors, values, _ = svd(cov)
     # Rounding may make zero eigenvalues negative; the square root of 0 has no derivative.
     positive = values > 0
-    one, zero = (filled(i, values.shape, values.dtype) for i in (1, 0))
+    one, zero = (broadcast_number(i, values.shape, values.dtype) for i in (1, 0))
     return scaled_columns(vectors, select(positive, sqrt(select(positive, values, one)), zero))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from weft.errors import Fix, WeftTypeError, WeftValueError
-from weft.sharding.names import repeated
+from weft.sharding.names import find_duplicates
 
 Device = Any
 
@@ -44,7 +44,7 @@ def check_devices(operation: str, devices: Sequence[Device]) -> None:
         message = f"{operation}: there are no devices"
         wanted = "one device at least"
         raise WeftValueError(message, got="no devices", wanted=wanted, fix=fix)
-    twice = repeated(devices)
+    twice = find_duplicates(devices)
     if twice:
         message = f"{operation}: a device is there more than once"
         got = f"{_list_devices(twice)} more than once among {len(devices)} devices"

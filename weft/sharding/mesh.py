@@ -24,7 +24,7 @@ from weft.sharding import current
 from weft.sharding.devices import check_devices, is_addressable
 from weft.sharding.interning import Interned
 from weft.sharding.names import axis_names as checked_names
-from weft.sharding.names import number_repeated
+from weft.sharding.names import number_duplicates
 
 Device = Any
 
@@ -340,7 +340,7 @@ def check_rank(operation: str, what: str, sizes: tuple[int, ...], names: tuple[s
     length that is not positive."""
     if len(sizes) != len(names):
         more = tuple(f"axis_{i}" for i in range(len(names), len(sizes)))
-        fixed = number_repeated(names[: len(sizes)] + more)
+        fixed = number_duplicates(names[: len(sizes)] + more)
         message = f"{operation}: {what} is {len(sizes)}, and there are {len(names)} axis names"
         got = f"lengths {sizes!r} and axis_names={names!r}"
         wanted = "one name for each dimension"

@@ -28,16 +28,16 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
         given = (names,)
     for name in given:
         if not isinstance(name, str) or not name:
-            fixed = number_repeated(tuple(name if isinstance(name, str) and name else f"axis_{i}"
+            fixed = number_duplicates(tuple(name if isinstance(name, str) and name else f"axis_{i}"
                                   for i, name in enumerate(given)))  # fmt: skip
             message = f"{operation}: the name of a mesh axis is a text that is not empty"
             got = f"axis_names={given!r}"
             wanted = "a str for each axis"
             fix = Fix("axis_names", f"use axis_names={fixed!r}", {"axis_names": fixed})
             raise WeftTypeError(message, got=got, wanted=wanted, fix=fix)
-    twice = repeated(given)
+    twice = find_duplicates(given)
     if twice:
-        fixed = number_repeated(given)
+        fixed = number_duplicates(given)
         message = f"{operation}: the axes of a mesh have different names"
         got = f"axis_names={given!r}"
         wanted = f"{quote_names(twice)} once"
@@ -46,7 +46,7 @@ def axis_names(operation: str, names: Any) -> tuple[str, ...]:
     return given
 
 
-def repeated(values: Iterable[Any]) -> tuple[Any, ...]:
+def find_duplicates(values: Iterable[Any]) -> tuple[Any, ...]:
     """The values that a sequence holds more than once, each once."""
     seen: set[Any] = set()
     twice: dict[Any, None] = {}
@@ -57,7 +57,7 @@ def repeated(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(twice)
 
 
-def number_repeated(names: tuple[str, ...]) -> tuple[str, ...]:
+def number_duplicates(names: tuple[str, ...]) -> tuple[str, ...]:
     """The names, with a number after each repeated one."""
     taken, fixed = set(names), []
     for position, name in enumerate(names):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from weft.base.util import Immutable
 from weft.errors import Fix, WeftTypeError, api_boundary
-from weft.sharding.names import repeated, repeated_axis
+from weft.sharding.names import find_duplicates, repeated_axis
 
 
 class Unconstrained:
@@ -96,7 +96,7 @@ class PartitionSpec(Immutable):
         _set(self, "sum", summed)
         # As for the tuple, which a spec without sums equals.
         _set(self, "_hash", hash((kept, summed)) if summed else hash(kept))
-        twice = repeated((*axes, *summed)) if len(axes) + len(summed) > 1 else ()
+        twice = find_duplicates((*axes, *summed)) if len(axes) + len(summed) > 1 else ()
         if twice:
             raise repeated_axis(twice, repr(self), _without_repetitions(kept, summed))
 

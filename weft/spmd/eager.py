@@ -28,7 +28,7 @@ from weft.core.trace import Tracer, bottom_trace, leaked, using_trace
 from weft.core.types import ArrayType, type_of
 from weft.errors import Fix, WeftValueError
 from weft.interpreters.staging import trace_to_jaxpr
-from weft.lowering.executables import LITTLE, Program, compile_program, run_program
+from weft.lowering.executables import FAST_COMPILE_LIMIT, Program, compile_program, run_program
 from weft.lowering.placement import outside_mesh, same_devices
 from weft.lowering.result_layouts import operand_layouts
 from weft.ops.structural.extended_dtypes import physical_type
@@ -220,7 +220,7 @@ class BlockTrace(BlocksTrace):
         free: tuple[bool, ...] = ()
         if self.manual.explicit:
             free = tuple(x.constant is not None for x in tracers)
-        varying = config.operations_vary and config.settings().of_operations
+        varying = config.settings_in_keys and config.settings().of_operations
         rest = tuple(params.items())  # last, see ParameterCache
         key = (self.manual, types, free, layouts, varying, rest)
         if primitive.memoise:
@@ -280,7 +280,7 @@ class BlockTrace(BlocksTrace):
             Jaxpr(inputs, [eqn], outputs),
             primitive.name,
             manual.mesh.device_list,
-            fast_compile=sum(t.size for t in (*types, *made)) <= LITTLE,
+            fast_compile=sum(t.size for t in (*types, *made)) <= FAST_COMPILE_LIMIT,
             in_shardings=[self.sharding(spec) for _, spec in pairs],
             out_shardings=[self.sharding(spec) for _, spec in results],
             in_layouts=layouts,

@@ -260,7 +260,7 @@ def _codes(function: Any) -> Iterator[python_types.CodeType]:
             pending.append(function.__func__)
         elif isinstance(function, python_types.FunctionType):
             yield function.__code__
-            held = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+            held = [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
             pending += _functions_in(held)
         else:
             wrapped = getattr(function, "__wrapped__", None)
@@ -277,7 +277,7 @@ def _functions_in(values: Sequence[Any]) -> list[Any]:
 _FUNCTIONS_OF_PYTHON = (python_types.FunctionType, python_types.MethodType, functools.partial)
 
 
-def _filled(cell: python_types.CellType) -> bool:
+def _is_filled(cell: python_types.CellType) -> bool:
     try:
         return cell.cell_contents is not cell
     except ValueError:  # a variable that has no value yet

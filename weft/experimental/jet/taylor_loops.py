@@ -139,7 +139,7 @@ def scan_series(
     return [*outs[:n], *outs[k:ys]], split(marks, order, [*outs[n:k], *outs[ys:]])
 
 
-def repeated(
+def while_series(
     trace: JetTrace, primitive: Primitive, primals: Values, terms: Terms, params: Params
 ) -> Any:
     """A while loop: only values decide when it ends."""
@@ -226,6 +226,6 @@ series_rules.update(
         remat_p: one_jaxpr,
         scan_p: scan_series,
         shard_map_p: shard_map_series,
-        while_p: repeated,
+        while_p: while_series,
     }
 )

@@ -25,7 +25,7 @@ from weft.ops.elementwise.powers import cbrt
 from weft.ops.elementwise.selection import select
 from weft.ops.indexing.creation import broadcasted_iota, eye, full_like, zeros_like_array
 from weft.ops.linalg.cholesky import cholesky, symmetrize
-from weft.ops.linalg.eigh import eigh, rows_and_columns, times_real
+from weft.ops.linalg.eigh import eigh, rows_and_columns, scale_by_real
 from weft.ops.linalg.lu import solve
 from weft.ops.linalg.matrices import adjoint, check_matrix, conjugate, matmul, on_diagonal, part
 from weft.ops.linalg.qr import qr
@@ -156,7 +156,7 @@ def _iterate(x: Any, limit: int | None, eps: float | None) -> tuple[Any, Any, An
         return following, low, count + 1, moving
 
     # Singular values below eps times the largest count as that.
-    state = times_real(x, 1 / bound), full_like(bound, tiny), np.int32(0), np.bool_(True)
+    state = scale_by_real(x, 1 / bound), full_like(bound, tiny), np.int32(0), np.bool_(True)
     u, _, count, moving = while_loop(going_on, step, state)
     # One step of Newton and Schulz removes the rounding errors.
     return (3 * u - matmul(u, matmul(adjoint(u), u))) / 2, count, ~moving
@@ -181,20 +181,20 @@ def _by_qr(u: Any, a: Any, b: Any, c: Any) -> Any:
     """b/c u + (a - b/c) / sqrt(c) q_1 q_2^H with [sqrt(c) u; 1] = [q_1; q_2] r, for large c."""
     m, n = u.shape
     ratio, root = b / c, sqrt(c)
-    q, _ = qr(concatenate([times_real(u, root), eye(u.dtype, (n, n))], 0), full_matrices=False)
+    q, _ = qr(concatenate([scale_by_real(u, root), eye(u.dtype, (n, n))], 0), full_matrices=False)
     product = matmul(part(q, (0, m)), adjoint(part(q, (m, m + n))))
-    return times_real(u, ratio) + times_real(product, (a - ratio) / root)
+    return scale_by_real(u, ratio) + scale_by_real(product, (a - ratio) / root)
 
 
 def _by_cholesky(u: Any, a: Any, b: Any, c: Any) -> Any:
     """b/c u + (a - b/c) u (l l^H)^-1 with l l^H = 1 + c u^H u, which is enough for small c."""
     n, ratio = u.shape[1], b / c
-    factor = cholesky(times_real(matmul(adjoint(u), u), c) + eye(u.dtype, (n, n)))
+    factor = cholesky(scale_by_real(matmul(adjoint(u), u), c) + eye(u.dtype, (n, n)))
     half = triangular_solve(
         factor, u, left_side=False, lower=True, transpose_a=True, conjugate_a=True
     )
     whole = triangular_solve(factor, half, left_side=False, lower=True)
-    return times_real(u, ratio) + times_real(whole, a - ratio)
+    return scale_by_real(u, ratio) + scale_by_real(whole, a - ratio)
 
 
 # ---- derivatives -------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def _sylvester(h: Any, b: Any) -> Any:
     def solved(h: Any, b: Any) -> Any:
         v, w = eigh(h)
         columns, rows = rows_and_columns(w)
-        turned = times_real(matmul(adjoint(v), matmul(b, v)), 1 / (columns + rows))
+        turned = scale_by_real(matmul(adjoint(v), matmul(b, v)), 1 / (columns + rows))
         return matmul(v, matmul(turned, adjoint(v)))
 
     return custom_linear_solve(

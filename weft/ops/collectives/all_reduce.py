@@ -45,12 +45,12 @@ from weft.ops.collectives.named_axes import (
     axis_names,
     axis_sizes_of,
     bind_checked,
-    by_parts,
     check_varies,
     collective_jvp,
     group_size,
     groups_and_channel,
     mesh_position,
+    reduce_complex_parts,
     same_along,
     silent,
 )
@@ -153,7 +153,7 @@ def reducing_lower(combine: str) -> Callable[..., Any]:
 
     def lower(context: Any, x: Any, *, axis_name: Names, axis_index_groups: Groups) -> Any:
         groups, channel = groups_and_channel(context, axis_name, axis_index_groups)
-        return by_parts(
+        return reduce_complex_parts(
             context,
             x,
             lambda value, _: stablehlo_collectives.all_reduce(

@@ -24,11 +24,11 @@ from weft.ops.collectives.named_axes import (
     along_axis,
     axes_and_groups,
     bind_checked,
-    by_parts,
     check_varies,
     group_size,
     groups_and_channel,
     linear_collective,
+    reduce_complex_parts,
 )
 from weft.ops.reductions.reduce import check_dtype
 from weft.ops.structural.shape import (
@@ -297,7 +297,7 @@ def psum_scatter_lower(
             value, groups, channel, first + dimension, stablehlo.add
         )
 
-    out = by_parts(context, x, scatter)
+    out = reduce_complex_parts(context, x, scatter)
     return out if tiled else drop_dim(out, dimension)
 
 

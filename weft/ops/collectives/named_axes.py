@@ -231,7 +231,7 @@ def groups_and_channel(context: Any, names: Names, groups: Groups = None) -> tup
     return tuple(map(tuple, rows.tolist())), context.module.new_channel()
 
 
-def by_parts(context: Any, x: Any, reduce: Callable[[Any, int], Any]) -> Any:
+def reduce_complex_parts(context: Any, x: Any, reduce: Callable[[Any, int], Any]) -> Any:
     """Sums between devices; complex numbers are summed as pairs of real numbers. XLA's
     simplification of an all-reduce of equal complex numbers ends the process (jaxlib 0.10.2).
     `reduce` gets the value and the number of dimensions that it has in front of its own."""

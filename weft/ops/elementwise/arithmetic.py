@@ -22,12 +22,12 @@ from weft.ops.elementwise.families import (
     Accuracy,
     apply,
     binary,
+    broadcast_scalar,
     check_accuracy,
     common_shape,
     comparison,
     emit_with,
     inexact,
-    repeated,
     unary,
 )
 from weft.ops.elementwise.formulas import Term, kernel
@@ -202,7 +202,7 @@ def div_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
         t = neg(moved) if type(t) is Zero else sub(t, moved)
     elif type(t) is Zero:
         return ans, Zero(type_of(ans).tangent())
-    return ans, repeated(div(t, y), type_of(ans).shape)
+    return ans, broadcast_scalar(div(t, y), type_of(ans).shape)
 
 
 div_p = binary(
@@ -553,7 +553,7 @@ def _compare_keys(comparison: Primitive, x: Any, y: Any) -> Any:
     if types[0].dtype is not types[1].dtype or not dtypes.is_extended(types[0].dtype):
         return apply(comparison, x, y)
     shape = common_shape(comparison.name, types)
-    words = ne_p.bind(*[key_bits(repeated(value, shape)) for value in (x, y)])
+    words = ne_p.bind(*[key_bits(broadcast_scalar(value, shape)) for value in (x, y)])
     rows = tuple(range(len(shape), type_of(words).ndim))
     different = reduce_sum(convert_element_type(words, dtypes.int32), rows)
     return comparison.bind(different, scalar(0, different))

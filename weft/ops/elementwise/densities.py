@@ -17,7 +17,7 @@ from weft.core.types import type_of
 from weft.ops.elementwise import deviances
 from weft.ops.elementwise.arithmetic import add, div, eq, gt, log, lt, mul, scalar, sub
 from weft.ops.elementwise.bits import bitwise_and, bitwise_or
-from weft.ops.elementwise.families import repeated
+from weft.ops.elementwise.families import broadcast_scalar
 from weft.ops.elementwise.formulas import Term, kernel, polynomial, where
 from weft.ops.elementwise.selection import select
 from weft.ops.elementwise.special import polygamma_p
@@ -29,7 +29,7 @@ def choose(pred: Any, on_true: Any, on_false: Any) -> Any:
     like = on_false if type(on_true) is float else on_true
     values = [scalar(v, like) if type(v) is float else v for v in (on_true, on_false)]
     shape = max((type_of(v).shape for v in (pred, *values)), key=len)
-    return select(*(repeated(v, shape) for v in (pred, *values)))
+    return select(*(broadcast_scalar(v, shape) for v in (pred, *values)))
 
 
 def equals(x: Any, value: float) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.ops.elementwise.arithmetic import div, eq, mul, neg, scalar, sub
-from weft.ops.elementwise.families import repeated
+from weft.ops.elementwise.families import broadcast_scalar
 from weft.ops.elementwise.formulas import Term, kernel, where
 from weft.ops.elementwise.selection import select
 from weft.runtime import stablehlo
@@ -74,7 +74,10 @@ def _over_distance(side: Any, x: Any, y: Any) -> Any:
     distance = hypot(x, y)
     shape = type_of(distance).shape
     point = eq(distance, scalar(0, distance))
-    return div(repeated(side, shape), select(point, repeated(scalar(1, x), shape), distance))
+    return div(
+        broadcast_scalar(side, shape),
+        select(point, broadcast_scalar(scalar(1, x), shape), distance),
+    )
 
 
 cosine_p: Primitive = kernel("cosine", cosine_formula, cosine_jvp_x, cosine_jvp_y)

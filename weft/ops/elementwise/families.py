@@ -297,7 +297,7 @@ def repeat_scalars(context: Any, values: Sequence[Any], shape: tuple[int, ...]) 
     ]
 
 
-def repeated(value: Any, shape: tuple[int, ...]) -> Any:
+def broadcast_scalar(value: Any, shape: tuple[int, ...]) -> Any:
     """The value, broadcast to the shape if it has no dimensions."""
     return value if type_of(value).shape == shape else broadcast_in_dim(value, shape, ())
 
@@ -334,7 +334,7 @@ def nary_jvp(bind: Callable[..., Any], rules_of: Sequence[Rule | None]) -> Rule:
             term = rule(tangent, result, *primals, **params)
             if type(term) is Zero:
                 continue
-            term = repeated(term, result_of.shape)
+            term = broadcast_scalar(term, result_of.shape)
             total = term if total is None else add_tangents(total, term)
         return result, Zero(result_of.tangent()) if total is None else total
 

@@ -21,6 +21,7 @@ from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.elementwise.families import (
     Accuracy,
     apply,
+    broadcast_scalar,
     check_accuracy,
     elementwise_type,
     elementwise_vmap,
@@ -28,7 +29,6 @@ from weft.ops.elementwise.families import (
     inexact,
     nary_jvp,
     repeat_scalars,
-    repeated,
 )
 from weft.ops.elementwise.selection import select
 from weft.ops.flops import real_flops
@@ -207,7 +207,7 @@ def pow_type(x: ArrayType, y: ArrayType) -> ArrayType:
 def _where(pred: Any, on_true: Any, on_false: Any) -> Any:
     """`select`, with values without dimensions repeated to the shape of the predicate."""
     shape = type_of(pred).shape
-    return select(pred, repeated(on_true, shape), repeated(on_false, shape))
+    return select(pred, broadcast_scalar(on_true, shape), broadcast_scalar(on_false, shape))
 
 
 def pow_jvp_x(t: Any, ans: Any, x: Any, y: Any) -> Any:

@@ -35,7 +35,7 @@ from weft.ops.elementwise.bits import bitwise_or
 from weft.ops.elementwise.distances import cosine, hypot, hypot_formula
 from weft.ops.elementwise.elementary import logistic, logistic_slope
 from weft.ops.elementwise.exponentials import falling_exp
-from weft.ops.elementwise.families import repeated
+from weft.ops.elementwise.families import broadcast_scalar
 from weft.ops.elementwise.formulas import Term, kernel, polynomial, where
 from weft.ops.elementwise.selection import clamp, select
 from weft.ops.elementwise.stable_sums import logaddexp
@@ -60,7 +60,7 @@ def _clamp_to(x: Any, end: float) -> Any:
 
 
 def _constant(value: float, like: Any) -> Any:
-    return repeated(scalar(value, like), type_of(like).shape)
+    return broadcast_scalar(scalar(value, like), type_of(like).shape)
 
 
 def relu_jvp(t: Any, ans: Any, x: Any) -> Any:
@@ -304,7 +304,7 @@ def squareplus_jvp_x(t: Any, ans: Any, x: Any, b: Any) -> Any:
     root = sqrt(b)
     part, distance = cosine(x, root), hypot(x, root)
     above = mul(add(part, scalar(1, x)), scalar(0.5, x))
-    negative = repeated(lt(x, scalar(0, x)), type_of(ans).shape)
+    negative = broadcast_scalar(lt(x, scalar(0, x)), type_of(ans).shape)
     # Where it is not chosen, infinity over infinity would reach the second derivative.
     below = div(*(select(negative, value, _constant(1, ans)) for value in (ans, distance)))
     return mul(t, select(negative, below, above))

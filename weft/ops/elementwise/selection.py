@@ -16,7 +16,7 @@ from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
 from weft.ops.declare import primitive, result_type
 from weft.ops.elementwise.arithmetic import eq, ge, gt, le, lt
 from weft.ops.elementwise.bits import bitwise_and
-from weft.ops.elementwise.families import align, nary, operands, repeat_scalars, repeated
+from weft.ops.elementwise.families import align, broadcast_scalar, nary, operands, repeat_scalars
 from weft.ops.flops import of_each
 from weft.ops.operand_errors import to_dtype, unfit, use_numpy
 from weft.ops.structural import extended_dtypes
@@ -109,7 +109,7 @@ def select_n_vmap(axis: AxisData, args: Values, dims: Dims) -> tuple[Any, int]:
     (which, *cases), dim = align(axis, args, dims)
     shape = max((type_of(x).shape for x in cases), key=len)
     # An unmapped scalar value is repeated: only the predicate may have no dimensions.
-    cases = [repeated(x, shape) for x in cases]
+    cases = [broadcast_scalar(x, shape) for x in cases]
     if type_of(which).ndim > len(shape):
         shape = type_of(which).shape
         cases = [broadcast_in_dim(x, shape, ()) for x in cases]
@@ -195,7 +195,9 @@ def clamp(min: Any, x: ArrayLike, max: Any) -> Array:
 def where(pred: Any, t: Any, ans: Any) -> Any:
     """t where `pred` holds, zero elsewhere; both broadcast to the shape of `ans`."""
     aval = type_of(ans)
-    return select(repeated(pred, aval.shape), repeated(t, aval.shape), zeros(aval.strong()))
+    return select(
+        broadcast_scalar(pred, aval.shape), broadcast_scalar(t, aval.shape), zeros(aval.strong())
+    )
 
 
 def clamp_lower(context: Any, *values: Any) -> Any:

@@ -21,7 +21,7 @@ from weft.core.primitive import Primitive
 from weft.core.types import type_of
 from weft.ops.elementwise.arithmetic import div, eq, log, mul, neg, scalar, sub, tanh
 from weft.ops.elementwise.deviances import exact_sum
-from weft.ops.elementwise.families import repeated
+from weft.ops.elementwise.families import broadcast_scalar
 from weft.ops.elementwise.formulas import Term, kernel, log1p, where
 from weft.ops.elementwise.selection import select
 from weft.runtime import stablehlo
@@ -116,7 +116,7 @@ def _or_infinity(x: Any) -> Any:
 
 
 def _select(pred: Any, value: float, other: Any) -> Any:
-    return select(pred, repeated(scalar(value, other), type_of(other).shape), other)
+    return select(pred, broadcast_scalar(scalar(value, other), type_of(other).shape), other)
 
 
 def flat_sqrt_jvp(t: Any, ans: Any, x: Any) -> Any:

@@ -149,7 +149,7 @@ def eigh_jvp(
     # An eigenvector whose eigenvalue is equal to no other has a derivative, also where others are
     # equal: so what those lack does not reach it, in either direction.
     lacking = undefined(select(inside, turned, zeros_like_array(turned)))
-    rotation = add(times_real(turned, inverse_differences(w, inside)), lacking)
+    rotation = add(scale_by_real(turned, inverse_differences(w, inside)), lacking)
     return outs, [matmul(v, rotation), real_diagonal(turned)]
 
 
@@ -197,7 +197,7 @@ def adapted_jvp(
     turned = _in_basis(v, tangents[0], lower, hermitian)
     u = block_basis(turned, w)
     v, turned = matmul(v, u), matmul(adjoint(u), matmul(turned, u))
-    rotation = times_real(turned, inverse_differences(w, within_blocks(w)))
+    rotation = scale_by_real(turned, inverse_differences(w, within_blocks(w)))
     return [v, w], [matmul(v, rotation), real_diagonal(turned)]
 
 
@@ -209,7 +209,7 @@ def adapted_linearize(
     turned = _in_basis(v, tangents[0], lower, hermitian)
     inside, inverse = within_blocks(w), inverse_differences(w)
     inverse = select(inside, full_like(inverse, math.inf), inverse)
-    rotation = times_real(turned, inverse)
+    rotation = scale_by_real(turned, inverse)
     return outs, [matmul(v, rotation), real_diagonal(turned)]
 
 
@@ -328,7 +328,7 @@ def real_diagonal(x: Any) -> Any:
     return real(found) if is_complex(x) else found
 
 
-def times_real(x: Any, factor: Any) -> Any:
+def scale_by_real(x: Any, factor: Any) -> Any:
     """A real or complex array times a real one."""
     return mul(x, convert_element_type(factor, type_of(x).dtype))
 

@@ -24,7 +24,7 @@ from weft.ops.linalg.eigh import (
     inverse_differences,
     real_diagonal,
     rows_and_columns,
-    times_real,
+    scale_by_real,
 )
 from weft.ops.linalg.matrices import (
     INFO,
@@ -195,8 +195,8 @@ def svd_jvp(
         return [s], [ds]
     back = adjoint(turned)
     half = scalar(0.5, turned)
-    joint = times_real(mul(add(turned, back), half), inverse_differences(s))
-    apart = times_real(mul(sub(turned, back), half), inverse_sums(s, is_complex(u)))
+    joint = scale_by_real(mul(add(turned, back), half), inverse_differences(s))
+    apart = scale_by_real(mul(sub(turned, back), half), inverse_sums(s, is_complex(u)))
     du, dv = matmul(u, add(joint, apart)), matmul(v, sub(joint, apart))
     if m > n:
         du = add(du, over_columns(sub(toward_u, matmul(u, turned)), s))
@@ -220,7 +220,7 @@ def inverse_sums(s: Any, with_diagonal: bool) -> Any:
 def over_columns(x: Any, s: Any) -> Any:
     """Each matrix with column j divided by s[j]."""
     spread = along_columns(s, type_of(x))
-    return times_real(x, div(scalar(1, spread), spread))
+    return scale_by_real(x, div(scalar(1, spread), spread))
 
 
 def svd_lower(

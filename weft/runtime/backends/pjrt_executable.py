@@ -43,7 +43,7 @@ from weft.runtime.backends.pjrt_buffers import (
 from weft.runtime.backends.process_end import on_compile_thread
 from weft.runtime.backends.xla_layouts import device_layout
 from weft.runtime.jaxlib.native import extension, version
-from weft.runtime.stablehlo.cpu_faults import mended
+from weft.runtime.stablehlo.cpu_faults import repair_faults
 from weft.runtime.stablehlo.mlir import ArrayTypeLike, ir, private_copy, verify
 
 Device = Any
@@ -325,7 +325,7 @@ def compile_module(
     check_devices(options, devices)
     native_devices = device_list(tuple(devices))
     failures = host_callbacks.Failures()
-    module = mended(module, options.num_partitions, client.platform)
+    module = repair_faults(module, options.num_partitions, client.platform)
     while True:
         try:
             native = native_options(options, devices)

@@ -66,7 +66,7 @@ from weft.runtime.stablehlo.structural import (
     known_integer,
 )
 
-Mend = Callable[[ir.Operation], ir.Value]
+Repair = Callable[[ir.Operation], ir.Value]
 """Emits the value that takes the place of an operation's result."""
 
 _EXTREMA = {"stablehlo.maximum": "GE", "stablehlo.minimum": "LE"}
@@ -88,7 +88,7 @@ _PASSING_NAN = (ELEMENTWISE - {"select"}) | _RESHAPES | {"slice", "reverse"}
 _REPAIRED = (0, 12)
 
 
-def mended(module: ir.Module, partitions: int, platform: str = "cpu") -> ir.Module:
+def repair_faults(module: ir.Module, partitions: int, platform: str = "cpu") -> ir.Module:
     """The module, or a copy of it without what the compiler gets wrong.
 
     Args:
@@ -99,15 +99,15 @@ def mended(module: ir.Module, partitions: int, platform: str = "cpu") -> ir.Modu
     if platform != "cpu" and partitions == 1 or not _faults(module, partitions, platform):
         return module
     copy = parse(bytecode(module))
-    for fault, mend in _faults(copy, partitions, platform):
+    for fault, repair in _faults(copy, partitions, platform):
         with fault.location, ir.InsertionPoint(fault):
-            value = mend(fault)
+            value = repair(fault)
         fault.results[0].replace_all_uses_with(value)
         fault.erase()
     return copy
 
 
-def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.Operation, Mend]]:
+def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.Operation, Repair]]:
     """The operations of a module that need a repair, each with the repair."""
     operations: dict[str, list[ir.Operation]] = {}
 
@@ -136,9 +136,9 @@ def _faults(module: ir.Module, partitions: int, platform: str) -> list[tuple[ir.
 
 def _cpu_faults(
     named: Callable[..., Iterator[ir.Operation]], partitions: int
-) -> list[tuple[ir.Operation, Mend]]:
+) -> list[tuple[ir.Operation, Repair]]:
     """The faults of the compiler for the CPU. `named`: finds operations by their names."""
-    faults: list[tuple[ir.Operation, Mend]] = []
+    faults: list[tuple[ir.Operation, Repair]] = []
     faults += [
         (x, _subtract_from_rounded) for x in named("stablehlo.subtract") if _leaves_extremum(x)
     ]
