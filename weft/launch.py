@@ -72,7 +72,7 @@ class Process:
             target.writelines(f"[{self.number}] {line}" for line in lines)
             target.flush()
 
-    def finished(self) -> int:
+    def wait_for_exit(self) -> int:
         """The exit status, as a shell has it, once all output was passed on."""
         for thread in self.threads:
             thread.join()
@@ -178,13 +178,13 @@ def _wait(processes: list[Process], signals: deque[int]) -> Process | None:
             for process in running:
                 process.send(number)
     for process in processes:
-        process.finished()
+        process.wait_for_exit()
     return first
 
 
 def _report(failed: Process, count: int) -> int:
     """Prints the reason for the failure at the end."""
-    status = failed.finished()
+    status = failed.wait_for_exit()
     how = f"exit status {status}"
     if status > 128:
         with contextlib.suppress(ValueError):

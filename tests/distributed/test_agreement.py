@@ -30,7 +30,7 @@ class Group:
             "processes": list(processes), "once": once, "patience": patience,
         }  # fmt: skip
         self.waiting[self.requests] = process, thread
-        self.take(self.agreement.announced(process, announcement))
+        self.take(self.agreement.record_announcement(process, announcement))
 
     def take(self, answers):
         for number, answer in answers:

@@ -214,7 +214,7 @@ class _Graph:
                 sum(s.bytes for s in self._sent_shapes(self.where.instructions[place])),
                 self.module.line(self.where.instructions[place]),
                 self.products.get(pairs.get(place, -1)),
-                self._between(place),
+                self._products_between(place),
             )
             for number, (place, kind) in enumerate(self.kinds.items())
         ]
@@ -224,7 +224,7 @@ class _Graph:
         # Further operands of a permutation are the places that it writes to.
         return shapes[:1] if one.opcode.startswith("collective-permute") else shapes
 
-    def _between(self, place: int) -> tuple[Product, ...]:
+    def _products_between(self, place: int) -> tuple[Product, ...]:
         """The products between the start of a transfer and its use."""
         name = self.where.instructions[place].name
         for later in range(place + 1, len(self.where.instructions)):

@@ -57,7 +57,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Any]]) -> Callable[P, R]:
 
     def backward(residuals: Any, cotangent: Any) -> Any:
         values, kept = residuals
-        (gradient,) = kept.held.replaced([kept.gradient], values)
+        (gradient,) = kept.held.replace_traced([kept.gradient], values)
         out = gradient(cotangent)
         if kept.count == 1 and not (isinstance(out, (tuple, list)) and len(out) == 1):
             return (out,)

@@ -146,7 +146,7 @@ class LeafStore:
         """The names of the files with all chunks."""
         return self.keys((0,) * len(self.shape), self.shape)
 
-    def aligned(self, start: Sequence[int], shape: Sequence[int]) -> bool:
+    def is_aligned(self, start: Sequence[int], shape: Sequence[int]) -> bool:
         """Whether a block begins and ends at boundaries of chunks."""
         return all(
             first % size == 0 and ((first + length) % size == 0 or first + length == whole)

@@ -250,7 +250,7 @@ def _begin_blocks(
     for key in sorted({key for start in starts for key in store.keys(start, shape)}):
         store.check(key)
     # Where several blocks lie in one chunk, it is read once and kept until they have it.
-    kept = 0 if all(store.aligned(start, shape) for start in starts) else _ALL
+    kept = 0 if all(store.is_aligned(start, shape) for start in starts) else _ALL
     store.open(cache_bytes=kept)
     out: list[_Read] = []
     for start in starts:

@@ -166,7 +166,7 @@ class PositionalFunction(HoldsTraces, Generic[P, R]):
         """All arguments by position, defaults applied."""
         if self._signature is None or (len(args) == self._count and not kwargs):
             if kwargs:
-                raise self._unplaced(sorted(kwargs))
+                raise self._unplaced_error(sorted(kwargs))
             return args
         try:
             bound = self._signature.bind(*args, **kwargs)
@@ -179,10 +179,10 @@ class PositionalFunction(HoldsTraces, Generic[P, R]):
         given = bound.kwargs
         bound.apply_defaults()
         if given and (unplaced := sorted(given.keys() & bound.kwargs.keys())):
-            raise self._unplaced(unplaced)
+            raise self._unplaced_error(unplaced)
         return bound.args
 
-    def _unplaced(self, names: list[str]) -> WeftTypeError:
+    def _unplaced_error(self, names: list[str]) -> WeftTypeError:
         message = (
             f"{self._what}: keyword arguments that have no position cannot be handed to a rule"
         )
@@ -417,11 +417,11 @@ class Application:
             *[None if x is None else structure_parts(x) for x in trees],
         )  # fmt: skip
 
-    def opened(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    def open_arguments(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """The functions and the arguments without derivatives, with operands in place of
         closed-over values; and the other operands."""
         n, count = len(self.tracers), len(self.functions)
-        objects = self._held.replaced(self._objects, operands[:n]) if n else self._objects
+        objects = self._held.replace_traced(self._objects, operands[:n]) if n else self._objects
         return objects[:count], objects[count:], list(operands[n:])
 
     def arguments(self, nondiff: Sequence[Any], given: Sequence[Any]) -> list[Any]:
@@ -442,7 +442,7 @@ class Application:
 
     def run(self, *operands: Any) -> list[Any]:
         """Runs the function on operands and returns the leaves of its result."""
-        functions, nondiff, leaves = self.opened(operands)
+        functions, nondiff, leaves = self.open_arguments(operands)
         args = self.arguments(nondiff, self.in_tree.unflatten(leaves))
         out = self.called("the function", functions[0], args)
         outs, self.out_tree = tree.flatten(out)

@@ -169,7 +169,7 @@ class JVPRule(Rule):
 
     def jvp(self, primals: Values, tangents: Values) -> Derived:
         application = self.application
-        functions, nondiff, leaves = application.opened(primals)
+        functions, nondiff, leaves = application.open_arguments(primals)
         given = [
             (SymbolicZero(t.type) if application.symbolic_zeros else instantiate(t))
             if type(t) is Zero

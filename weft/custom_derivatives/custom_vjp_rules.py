@@ -184,7 +184,7 @@ class UsersVJPRule(VJPRule):
         self, primals: Sequence[Any], perturbed: Sequence[bool]
     ) -> tuple[list[Any], list[Any], Pullback]:
         application = self.application
-        functions, nondiff, leaves = application.opened(primals)
+        functions, nondiff, leaves = application.open_arguments(primals)
         in_types = [type_of(x) for x in leaves]
         if application.symbolic_zeros:
             leaves = [CustomVJPPrimal(x, p) for x, p in zip(leaves, perturbed, strict=True)]
@@ -251,7 +251,7 @@ class UsersPullback(Pullback):
 
     def __call__(self, residuals: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         application = self.application
-        functions, nondiff, arrays = application.opened(residuals)
+        functions, nondiff, arrays = application.open_arguments(residuals)
         leaves = merge(self.is_array, arrays, self.fixed)
         flags = [has_tangent(t) for t in self.out_types]
         given = merge_zeros(flags, cotangents, self.out_types)

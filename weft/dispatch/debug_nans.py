@@ -309,13 +309,13 @@ class Search:
                     seen = True
                     around = (f"{label} {line}", *within)
                     if not Search(self.watch).program(jaxpr, inputs, around):
-                        raise self.vanished(primitive, args, outs, around)
+                        raise self.vanished_error(primitive, args, outs, around)
                 label, jaxpr, inputs = generator.send(results)
         except StopIteration:
             if not seen and not any(self.watch.finds(x) for x in args):
-                raise self.vanished(primitive, args, outs, within) from None
+                raise self.vanished_error(primitive, args, outs, within) from None
 
-    def vanished(
+    def vanished_error(
         self, primitive: Primitive, args: Sequence[Any], outs: Sequence[Any], within: Within
     ) -> NonFiniteError:
         """The error where the fault of an application does not appear again inside it."""

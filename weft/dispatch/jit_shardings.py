@@ -74,7 +74,7 @@ class JitShardings:
         return JitShardings(arguments, out_shardings, moves)
 
     @property
-    def said(self) -> bool:
+    def is_given(self) -> bool:
         """Whether `in_shardings` or `out_shardings` was given."""
         return self.arguments is not None or self.results is not None
 
@@ -103,7 +103,7 @@ class JitShardings:
             return ((None, None),) * out_tree.num_leaves
         return by_leaf(f"jit of {name}: out_shardings", self.results, out_tree)
 
-    def pinned(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
+    def required_shardings(self, name: str, out_tree: Any) -> tuple[Any, ...] | None:
         """The required shardings of the results; None: the compiler chooses."""
         if self.results is None:
             return None
@@ -129,7 +129,7 @@ class JitShardings:
         Shardings of arguments are in their shortest spelling, where the spelling that was given
         fits: functions with other spellings share their traces. The rank of a result is not known.
         """
-        if not self.said:
+        if not self.is_given:
             return None
         leaves, structure = tree.flatten(self.results, is_leaf=is_place)
         called = current_trace() is bottom_trace()

@@ -323,7 +323,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             in_types = [value_type(x) for x in leaves]
         except WeftTypeError as error:
             raise self._bad_argument(tree.unflatten(in_tree, leaves), error) from None
-        key, traced = self._known(static, in_types, in_tree)
+        key, traced = self._find_trace(static, in_types, in_tree)
         if traced is not None:
             return self._apply(traced, leaves, in_tree)
         with self._miss(static, in_tree, in_types, in_types) as miss:
@@ -362,11 +362,11 @@ class Jitted(KnownCalls, Generic[P, R_co]):
     def _compile(self, static: Any, arrays: list[Array], in_tree: Any, key: Any) -> CompiledCall:
         formats = self._shardings.argument_formats(self._name, static, in_tree)
         # Traced first: the error for a shape that cannot be split then names the argument.
-        traced = self._traced(static, [x.type for x in arrays], in_tree)
+        traced = self._find_or_trace(static, [x.type for x in arrays], in_tree)
         given = [*traced.consts, *(None for _ in arrays)]
         warn_of_rounded_inputs(f"jit of {self._name}", traced.jaxpr, given)
         warn_of_numbers(f"jit of {self._name}", traced.jaxpr)
-        call = self._compiled(traced, formats, arrays, in_tree)
+        call = self._compile_call(traced, formats, arrays, in_tree)
         if rounded_inputs(traced.jaxpr).inputs:
             # A later call may pass other values.
             call = call.running_by(_warn_on_lost_digits(call, traced.jaxpr, self._name))
@@ -375,13 +375,13 @@ class Jitted(KnownCalls, Generic[P, R_co]):
             traces_of(self._function).calls[self._options, key] = call
         return call
 
-    def _compiled(
+    def _compile_call(
         self, traced: TracedBody, formats: Formats, arrays: list[Array], in_tree: Any
     ) -> CompiledCall:
         shardings, options = self._shardings, self._options.compiler_options
         if has_references([*traced.consts, *arrays]):
             return reference_call(self, traced, in_tree, arrays, options)
-        if not shardings.said:
+        if not shardings.is_given:
             return Specialization(self, traced, in_tree, arrays).compile(options).call
         check_arguments(self, arrays, formats, in_tree, "in_shardings says")
         pairs = zip(arrays, formats, strict=True)
@@ -390,7 +390,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         results = shardings.result_formats(self._name, traced.out_tree)
         return wrap_with_placement(call, arrays, formats, results)
 
-    def _known(
+    def _find_trace(
         self, static: Any, in_types: list[ArrayType], in_tree: Any
     ) -> tuple[Any, TracedBody | None]:
         """The key of a trace, and the trace or None."""
@@ -399,8 +399,8 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         key = (static, exact_structure(in_tree), _settings(), context, *in_types)
         return key, self._traces.get(key)
 
-    def _traced(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedBody:
-        key, out = self._known(static, in_types, in_tree)
+    def _find_or_trace(self, static: Any, in_types: list[ArrayType], in_tree: Any) -> TracedBody:
+        key, out = self._find_trace(static, in_types, in_tree)
         if out is not None:
             return out
         with self._miss(static, in_tree, in_types, in_types) as miss:

@@ -77,7 +77,7 @@ class Specialization:
             "place": self.place,
             "in_shardings": operand_shardings(operands, self.place),
             "in_layouts": operand_layouts(operands),
-            "out_shardings": function._shardings.pinned(self.name, traced.out_tree),
+            "out_shardings": function._shardings.required_shardings(self.name, traced.out_tree),
             "out_layouts": function._shardings.result_layouts(self.name, traced.out_tree),
         }
 

@@ -66,7 +66,7 @@ def trace(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Trace
         stand_in(*((contents(x), aval.inner) if type(x) is Ref else (x, aval)), function, path)
         for (path, x), aval in zip(tree.leaves_with_path(dynamic), types, strict=True)
     ]
-    traced = function._traced(static, types, in_tree)
+    traced = function._find_or_trace(static, types, in_tree)
     formats = function._shardings.argument_formats(function._name, static, in_tree)
     check_arguments(function, given, formats, in_tree, "in_shardings says")
     placed = [

@@ -67,7 +67,7 @@ class Agreement:
         self.waits: list[_Wait] = []
         self.ended: set[int] = set()
 
-    def announced(self, number: int, announcement: Announcement) -> list[Answer]:
+    def record_announcement(self, number: int, announcement: Announcement) -> list[Answer]:
         """Records a process's announcement; returns the answers that it makes possible."""
         wait = _Wait(number, announcement, time.monotonic())
         self.waits.append(wait)

@@ -124,7 +124,7 @@ class Coordinator:
         finally:
             self.connections -= 1
             if member is not None:
-                self._disconnected(member)
+                self._on_disconnect(member)
             writer.close()
             met = self.service is not None or (self.failed and self.starter_came)
             if self.connections == 0 and met:
@@ -208,7 +208,7 @@ class Coordinator:
 
     def _on_announce(self, member: Member, announcement: Message) -> None:
         """A process has reached a point that others are to reach too."""
-        for number, answer in self.agreement.announced(member.number, announcement):
+        for number, answer in self.agreement.record_announcement(member.number, announcement):
             self.members[number].send({"answer": answer})
 
     async def _look_often(self) -> None:
@@ -239,7 +239,7 @@ class Coordinator:
         if self.service is None:
             self._name_missing(now)
             return
-        for member in self._present():
+        for member in self._present_members():
             if was_stopped:
                 member.clock.forgive(now)
             if member.clock.is_due(now):
@@ -250,7 +250,7 @@ class Coordinator:
         if self.statuses is not None and now - self.asked > ROUND_SECONDS:
             self._conclude()
 
-    def _present(self) -> list[Member]:
+    def _present_members(self) -> list[Member]:
         return [member for member in self.members.values() if not member.left]
 
     def _name_missing(self, now: float) -> None:
@@ -280,14 +280,14 @@ class Coordinator:
         if now - self.asked < ROUND_PAUSE:
             return
         self.asked, self.statuses = now, {}
-        for member in self._present():
+        for member in self._present_members():
             if not member.clock.silent:
                 member.send({"status": None})
 
     def _on_status(self, member: Member, content: Message) -> None:
         if self.statuses is not None:
             self.statuses[member.number] = content
-            if all(m.number in self.statuses or m.clock.silent for m in self._present()):
+            if all(m.number in self.statuses or m.clock.silent for m in self._present_members()):
                 self._conclude()
 
     def _conclude(self) -> None:
@@ -296,7 +296,7 @@ class Coordinator:
         for late in late_processes(statuses, self._unmet(), time.monotonic()):
             self._name_late(late, statuses[late.number])
         for asker in self.askers:
-            report = {str(m.number): statuses.get(m.number) for m in self._present()}
+            report = {str(m.number): statuses.get(m.number) for m in self._present_members()}
             asker.send({"report": dict(sorted(report.items(), key=lambda item: int(item[0])))})
         self.askers.clear()
 
@@ -326,7 +326,7 @@ class Coordinator:
 
     def _notice(self, about: Member, text: str) -> None:
         """Sends a notice about one process to all others, which print it."""
-        for member in self._present():
+        for member in self._present_members():
             if member is not about:
                 member.send({"notice": text})
 
@@ -348,7 +348,7 @@ class Coordinator:
         if all(other.left for other in self.members.values()):
             self._tell({"all_left": None})
 
-    def _disconnected(self, member: Member) -> None:
+    def _on_disconnect(self, member: Member) -> None:
         """The connection of a process has ended."""
         if not member.left:
             member.left = True

@@ -76,7 +76,7 @@ class Group:
         sys.excepthook = self._note_error
         if _SIGNAL is not None and threading.current_thread() is threading.main_thread():
             if signal.getsignal(_SIGNAL) in (signal.SIG_DFL, signal.SIG_IGN):
-                signal.signal(_SIGNAL, self._interrupted)
+                signal.signal(_SIGNAL, self._on_interrupt)
                 self._signals = True
         threading.Thread(target=self._listen, name="weft group", daemon=True).start()
 
@@ -136,7 +136,7 @@ class Group:
         if self._left:
             self._look_for_ended()
         if self.failure is not None:
-            raise self._failed()
+            raise self._failure_error()
 
     def _look_for_ended(self) -> None:
         """Fails if this process has started a program that a process which has ended did not start:
@@ -159,7 +159,7 @@ class Group:
         finally:
             self._main_waits = self._main_waits and not main
         if not met():
-            raise self._failed()
+            raise self._failure_error()
 
     def explain(self, problem: str) -> DistributedError | None:
         """Why the runtime fails with this message: None if it is no matter of other processes.
@@ -169,7 +169,7 @@ class Group:
             self._await_failure(_PATIENCE, f"the connection to another process broke: {problem}")
         else:
             self._await_failure(_MOMENT, None)
-        return None if self.failure is None else self._failed()
+        return None if self.failure is None else self._failure_error()
 
     def _await_failure(self, seconds: float, otherwise: str | None) -> None:
         """Waits until the failed process is known; after `seconds` it is `otherwise`."""
@@ -177,7 +177,7 @@ class Group:
             self._changed.wait_for(lambda: self.failure is not None, seconds)
             self.failure = self.failure or otherwise
 
-    def _failed(self) -> DistributedError:
+    def _failure_error(self) -> DistributedError:
         if threading.current_thread() is threading.main_thread():
             self._raised = True
         stack = sys._current_frames().get(threading.main_thread().ident or 0)
@@ -192,7 +192,7 @@ class Group:
                 self.connection.sendall(encode(message))
         except OSError:  # the listening thread finds out as well, and says so
             self._await_failure(_MOMENT, _UNREACHABLE)
-            raise self._failed() from None
+            raise self._failure_error() from None
 
     def _listen(self) -> None:
         with contextlib.suppress(OSError, ValueError), self.connection.makefile("rb") as lines:
@@ -265,11 +265,11 @@ class Group:
             signal.pthread_kill(threading.main_thread().ident or 0, _SIGNAL)
         threading.Thread(target=self._see_it_end, name="weft group end", daemon=True).start()
 
-    def _interrupted(self, *_: Any) -> None:
+    def _on_interrupt(self, *_: Any) -> None:
         """The signal handler in the main thread; `_wait` raises the error there."""
         quiet = self._raised or self._leaving or self._main_waits
         if self.failure is not None and not quiet:
-            raise self._failed()
+            raise self._failure_error()
 
     def _see_it_end(self) -> None:
         """Ends the process if its main thread does not raise the error in time, and later if a
@@ -285,7 +285,7 @@ class Group:
         stack = sys._current_frames().get(threading.main_thread().ident or 0)
         print("Most recent call, which waits for another process, last:", file=sys.stderr)
         traceback.print_stack(stack, file=sys.stderr)
-        print(f"weft.errors.DistributedError: {self._failed()}", file=sys.stderr)
+        print(f"weft.errors.DistributedError: {self._failure_error()}", file=sys.stderr)
         self._exit()
 
     def _exit(self) -> None:

@@ -120,24 +120,24 @@ class HiType(AbstractValue):
     is_high = True
     has_qdd = False
 
-    def _undefined(self, method: str) -> WeftNotImplementedError:
+    def _undefined_error(self, method: str) -> WeftNotImplementedError:
         return not_traced_error(f"{type(self).__name__}.{method} is not defined", method)
 
     def lo_ty(self) -> list[Any]:
         """The types of the arrays that stand for a value."""
-        raise self._undefined("lo_ty")
+        raise self._undefined_error("lo_ty")
 
     def lower_val(self, hi_val: Any) -> list[Any]:
         """The arrays that stand for a value."""
-        raise self._undefined("lower_val")
+        raise self._undefined_error("lower_val")
 
     def raise_val(self, *lo_vals: Any) -> Any:
         """The value that the arrays stand for."""
-        raise self._undefined("raise_val")
+        raise self._undefined_error("raise_val")
 
     def to_tangent_aval(self) -> Any:
         """The type of a tangent."""
-        raise self._undefined("to_tangent_aval")
+        raise self._undefined_error("to_tangent_aval")
 
     def to_ct_aval(self) -> Any:
         """The type of a cotangent: that of a tangent."""
@@ -153,11 +153,11 @@ class MutableHiType(HiType):
 
     def type_state(self) -> Any:
         """What is known of the contents."""
-        raise self._undefined("type_state")
+        raise self._undefined_error("type_state")
 
     def to_tangent_aval(self) -> Any:
         """The type of a tangent."""
-        raise self._undefined("to_tangent_aval")
+        raise self._undefined_error("to_tangent_aval")
 
 
 class HiPspec:

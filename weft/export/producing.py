@@ -176,7 +176,9 @@ def _export(
     place = operand_place(operands, f"export of {name}", {"jaxpr": jaxpr})
     devices = place if type(place) is tuple else ()
     ins = operand_shardings(operands, place) or (None,) * len(operands)
-    outs = function._shardings.pinned(name, traced.out_tree) or (None,) * len(jaxpr.outputs)
+    outs = function._shardings.required_shardings(name, traced.out_tree) or (None,) * len(
+        jaxpr.outputs
+    )
     artifacts, version = _lower(name, jaxpr, platforms, checks, devices, ins, outs)
     count = max(1, len(devices))
     types = jaxpr.in_types

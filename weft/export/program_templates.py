@@ -187,7 +187,7 @@ class Template(NamedTuple):
     pieces: tuple[str, ...]
     fits: tuple[Fit, ...]
 
-    def filled(self, values: Values) -> str:
+    def fill_template(self, values: Values) -> str:
         """The text for certain sizes."""
         texts = [fit.text(values) for fit in self.fits]
         for piece, text in zip(self.pieces, texts, strict=False):

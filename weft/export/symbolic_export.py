@@ -266,7 +266,7 @@ class SymbolicExported(Exported):
         if exact_structure(structure) != exact_structure(self.in_tree):
             raise self._other_structure(structure)
         values = self._solve([type_of(user_value(x)).shape for x in leaves])
-        return self.specialized(values).call(*args, **kwargs)
+        return self.specialize(values).call(*args, **kwargs)
 
     def _solve(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
         """The sizes of the variables, from the shapes of the arguments."""
@@ -310,7 +310,7 @@ class SymbolicExported(Exported):
                 fix = Fix("sizes", "export it for these sizes themselves")
                 raise WeftValueError(message, got=f"{values}", wanted=known, fix=fix)
 
-    def specialized(self, values: Values) -> Exported:
+    def specialize(self, values: Values) -> Exported:
         """The exported function for certain sizes."""
         key = tuple(values[name] for name in self._variables)
         out: Exported | None = self._made.get(key)
@@ -324,7 +324,7 @@ class SymbolicExported(Exported):
         ins, outs = tuple(types[: len(self.in_avals)]), tuple(types[len(self.in_avals) :])
         artifacts = {
             platform: portable_artifact.portable_artifact(
-                portable_artifact.parse_text(template.filled(values))
+                portable_artifact.parse_text(template.fill_template(values))
             )[0]
             for platform, template in self._templates.items()
         }
@@ -332,7 +332,7 @@ class SymbolicExported(Exported):
         operands = (*(x.type for x in self._consts), *ins)
         program = PortableProgram(own.name, artifacts, operands, outs, 1, own.any_platform)
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(Exported)}
-        derivative = None if self._derivative is None else lambda: self.vjp().specialized(values)
+        derivative = None if self._derivative is None else lambda: self.vjp().specialize(values)
         return Exported(
             **fields
             | {

@@ -303,7 +303,7 @@ class BodyCalls:
         """The stop and the call of each body, by its start."""
         calls: dict[int, tuple[int, Equation]] = {}
         for g, pair in self.pairs.items():
-            calls |= self.paired(g, pair)
+            calls |= self.pair_calls(g, pair)
         for group in self.groups:
             if group[0].start not in calls:
                 calls |= self.plain(group)
@@ -371,7 +371,7 @@ class BodyCalls:
             for body in group
         }
 
-    def paired(self, reader: int, pair: Pair) -> dict[int, tuple[int, Equation]]:
+    def pair_calls(self, reader: int, pair: Pair) -> dict[int, tuple[int, Equation]]:
         """Pairs the calls of two groups, with the fewest residual bytes between them."""
         readers, writers = self.groups[reader], self.groups[pair.group]
         given = self.given(writers)

@@ -131,40 +131,42 @@ class ArrayFunction(KnownCalls):
         try:
             trace = _trace(None)
             if type(trace) is StagingTrace:
-                return self._recorded(trace, args, kwargs)
-            return self._called(trace, args, kwargs)
+                return self._record_call(trace, args, kwargs)
+            return self._call_new(trace, args, kwargs)
         except Exception as error:
             name_error(error, self.operation, f"{self.operation}: ")
             trim(error)
             raise
 
-    def _called(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_new(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A new call, under a trace or none."""
         warned = warnings_so_far()
-        taken, program = self._taken(args, kwargs), self.program
+        taken, program = self._take_arguments(args, kwargs), self.program
         if program is None or (program.inlined and trace is not None and records(trace)):
             return self._run(taken)
         # A call that warns is not known, so that it warns again.
         known = warned == warnings_so_far() and not taken.reads
-        return self._evaluated(program, args, kwargs, taken, known)
+        return self._evaluate(program, args, kwargs, taken, known)
 
-    def _recorded(self, trace: StagingTrace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _record_call(
+        self, trace: StagingTrace, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """A call while a jaxpr is recorded: copies the equations of an earlier one like it."""
         operands: list[StagingTracer] = []
         key = recording_key(trace, args, kwargs, operands)
         if key is None:
-            return self._called(trace, args, kwargs)
+            return self._call_new(trace, args, kwargs)
         recording = self.recordings.get(key)
         if recording:
             return recording.copy(trace, operands)
         start, warned = len(trace.eqns), warnings_so_far()
-        out = self._called(trace, args, kwargs)
+        out = self._call_new(trace, args, kwargs)
         if recording is None and warnings_so_far() == warned:
             single = self.program is not None and not self.program.inlined
             self.recordings[key] = Recording.of(trace, start, operands, out, single) or False
         return out
 
-    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+    def _take_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """The arguments by name, each taken by its kind."""
         form = self.forms.get((len(args), *kwargs))
         if form is None:
@@ -228,7 +230,7 @@ class ArrayFunction(KnownCalls):
             return all(type(x) in _NUMBERS for x in value)
         return type(value) in _NUMBERS or type(value) is str
 
-    def _evaluated(
+    def _evaluate(
         self,
         program: CompiledFunction,
         args: tuple[Any, ...],
@@ -272,9 +274,9 @@ class ArrayFunction(KnownCalls):
 
     def run_of(self, *arrays: Array, **static: Any) -> Run:
         """The `Run` of a call with arrays by position and static values by name."""
-        operands, parts = self._operands(self._taken(arrays, static), {*map(id, arrays)})
+        operands, parts = self._operands(self._take_arguments(arrays, static), {*map(id, arrays)})
         assert self.program is not None
-        return self.program.prepared(operands, parts)
+        return self.program.prepare_run(operands, parts)
 
     def _apply(self, *operands: Any, names: tuple[Any, ...], **static: Any) -> Any:
         """The body, given its operands in order."""
@@ -296,7 +298,7 @@ class ArrayFunction(KnownCalls):
         static: dict[str, Any],
     ) -> None:
         """Remembers a call whose operands are arrays, or numbers."""
-        passed = self._passed(args, kwargs)
+        passed = self._list_passed(args, kwargs)
         found = self._leaves(passed)
         if found is None:
             return
@@ -326,7 +328,7 @@ class ArrayFunction(KnownCalls):
             call = self._call(program, operands, static, consts, kept, types)
             self._remember(args, kwargs, fixed, [x for _, x in leaves], call)
 
-    def _passed(
+    def _list_passed(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> list[tuple[int | str, str | None, Any]]:
         """The position, parameter and value of each argument as passed."""
@@ -410,7 +412,7 @@ class ArrayFunction(KnownCalls):
         out_tree = tree.structure(body.result([0] * len(body.jaxpr.outputs)))
         call = CompiledCall(executable, consts, None if as_passed else kept, list(types), out_tree)
         if rounded_inputs(body.jaxpr).inputs:
-            run = program.prepared(arrays, static)
+            run = program.prepare_run(arrays, static)
 
             def watched(leaves: Sequence[Any]) -> Any:
                 arrays = given(leaves)
@@ -451,7 +453,7 @@ class PrivateFunction(ArrayFunction):
         if trace is None and np.ndarray in map(type, args):
             # A call of arrays may be known.
             return self(*[as_array(x) if type(x) is np.ndarray else x for x in args], **kwargs)
-        return self._called(trace, args, kwargs)
+        return self._call_new(trace, args, kwargs)
 
 
 def _place_of(

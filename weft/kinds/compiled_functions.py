@@ -175,7 +175,7 @@ class CompiledFunction:
         jaxpr = self.body([x.type for x in arrays], static).jaxpr
         return self.compile(jaxpr, self.name, arrays)
 
-    def prepared(self, arrays: Sequence[Array], static: dict[str, Any]) -> Run:
+    def prepare_run(self, arrays: Sequence[Array], static: dict[str, Any]) -> Run:
         """The cached `Run` of the executable for operands of these signatures."""
         parts = self.key(static)
         out = self.calls.find(parts, arrays)
@@ -202,7 +202,7 @@ class CompiledFunction:
             if _settings().looks_at_results:
                 # Results of an equation are checked, and the source of a NaN is searched in it.
                 return self.bound(self.body([x.type for x in values], static), values)
-            out = self.prepared(values, static)([x._buffer for x in values], values)
+            out = self.prepare_run(values, static)([x._buffer for x in values], values)
         finally:
             current_variable.reset(token)
         if type(watched) is WatchedTrace:

@@ -33,18 +33,18 @@ class PrimitiveFunction(ArrayFunction):
     def __init__(self, body: Callable[..., Any]) -> None:
         super().__init__(body, program=None)
 
-    def _called(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_new(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if trace is None and not _settings().looks_at_results:
             key = call_key(args, kwargs)
             if key in self.seen:
-                return self._watched(args, kwargs)
+                return self._watch_call(args, kwargs)
             self.seen[key] = True
-        return self._run(self._taken(args, kwargs))
+        return self._run(self._take_arguments(args, kwargs))
 
-    def _watched(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _watch_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Evaluates a call, and remembers what ran."""
         watch, warned = WatchedTrace(), warnings_so_far()
-        taken = self._taken(args, kwargs)
+        taken = self._take_arguments(args, kwargs)
         with using_trace(watch):
             out = self._run(taken)
         passed: list[tuple[int | str, Any]] = [*enumerate(args)]

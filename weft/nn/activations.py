@@ -92,9 +92,9 @@ class _ActivationFunction(ArrayFunction):
 
     def __init__(self, formula: Callable[..., Any]) -> None:
         super().__init__(formula)
-        self.formula, self.body = self.body, self.applied
+        self.formula, self.body = self.body, self.apply_formula
 
-    def applied(self, x: Any, **rest: Any) -> Any:
+    def apply_formula(self, x: Any, **rest: Any) -> Any:
         """Applies the formula to an operand of any dtype."""
         of = type_of(x)
         dtype = inexact(of.dtype)

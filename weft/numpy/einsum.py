@@ -274,12 +274,12 @@ def _drop_ones(x: Any, left: str, y: Any, right: str) -> tuple[Any, str]:
 class _SumOfProducts(ArrayFunction):
     """A function of subscripts and operands that may also be called as f(x, [0, 1], y, [1, 2])."""
 
-    def _called(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call_new(self, trace: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args and not isinstance(args[0], str):
             return self(*_put_subscripts_first(*args), **kwargs)
         if kwargs.get("_dot_general") is not None:  # A function of the user's is called each time.
-            return self._run(self._taken(args, kwargs))
-        return super()._called(trace, args, kwargs)
+            return self._run(self._take_arguments(args, kwargs))
+        return super()._call_new(trace, args, kwargs)
 
 
 def _of_subscripts(**options: Any) -> Callable[[F], F]:

@@ -132,7 +132,7 @@ class Ref:
         """Parts of the reference to pass on: you read and write `ref.at[i]` like `ref`."""
         return RefParts(self)
 
-    def _fitted(self, value: Any, operation: str) -> Any:
+    def _fit_value(self, value: Any, operation: str) -> Any:
         """A value of the reference's dtype, which may be written into it."""
         return fit_to_ref(_place(self), value, operation)
 

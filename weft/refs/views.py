@@ -67,16 +67,16 @@ class RefView:
         return indexing.read(self.base[self.index], index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        value = self._fitted(value, "ref[...] = value")
+        value = self._fit_value(value, "ref[...] = value")
         if index is Ellipsis:
             self.base[self.index] = value
             return
         part = self.base[self.index]
         self.base[self.index] = indexing.update_at(part, index, value, "set")
 
-    def _fitted(self, value: Any, operation: str) -> Any:
+    def _fit_value(self, value: Any, operation: str) -> Any:
         """A value that may be written into the reference, with its dtype."""
-        return self.base._fitted(value, operation)
+        return self.base._fit_value(value, operation)
 
     def get(self, idx: Any = ...) -> Any:
         """The part at an index: `view[idx]`."""
@@ -97,7 +97,7 @@ class RefView:
         if idx is Ellipsis:
             self.base.addupdate(x, self.index)
             return
-        x = self._fitted(x, "addupdate")
+        x = self._fit_value(x, "addupdate")
         part = self.base[self.index]
         self.base[self.index] = indexing.update_at(part, idx, x, "add")
 

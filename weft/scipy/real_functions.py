@@ -162,8 +162,8 @@ class RealFunction(ArrayFunction):
             wanted = f"the arguments {', '.join(self.kinds)}"
             raise WeftTypeError(message, got=got, wanted=wanted) from None
 
-    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        taken = super()._taken(args, kwargs)
+    def _take_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        taken = super()._take_arguments(args, kwargs)
         given = self.given(taken)
         values: Sequence[Any] = [*given.values()]
         if self.of_complex and any(type_of(x).dtype in dtypes.COMPLEX for x in values):
@@ -179,8 +179,8 @@ class ElementwiseFunction(RealFunction):
     """A function of real arrays that broadcast: its formula gets them in one dtype and shape, or
     without dimensions for numbers."""
 
-    def _taken(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        taken = super()._taken(args, kwargs)
+    def _take_arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        taken = super()._take_arguments(args, kwargs)
         shapes = [type_of(x).shape for x in self.given(taken).values()]
         if len({*shapes}) > 1:
             check_ranks(self.operation, shapes)
@@ -192,9 +192,9 @@ class ElementwiseFunction(RealFunction):
     ) -> None:
         super().__init__(formula, chapter=chapter)
         self.of_complex, self.then = of_complex, then
-        self.formula, self.body = self.body, self.applied
+        self.formula, self.body = self.body, self.apply_formula
 
-    def applied(self, **taken: Any) -> Any:
+    def apply_formula(self, **taken: Any) -> Any:
         """Applies the formula to arrays in one dtype and shape, and converts the result."""
         by_name = self.given(taken)
         arrays = by_name.values()

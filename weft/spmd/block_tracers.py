@@ -108,7 +108,7 @@ class BlocksTrace(Trace):
     tracer: type[BlockValue]
     # What derived classes define: a shard_map inside this one, an application to tracers of this
     # trace (its results as a list), and any other value as a tracer of this trace.
-    nested: Callable[..., list[Any]]
+    run_nested: Callable[..., list[Any]]
     apply: Callable[..., list[Any]]
     from_outside: Callable[[Any], Any]
 
@@ -125,7 +125,7 @@ class BlocksTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         if primitive is shard_map_p:
-            return self.nested(args, params)
+            return self.run_nested(args, params)
         # A function with custom derivatives: nothing is differentiated here.
         if not primitive.memoise and "function" in params:
             with using_trace(self):

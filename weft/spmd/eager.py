@@ -144,7 +144,7 @@ class BlockTrace(BlocksTrace):
             raise outside_mesh(f"shard_map of {self.function}", place, self.manual.mesh)
         return to_place(array, self.sharding(spec))
 
-    def renamed(self, array: Array, type: ArrayType, spec: PartitionSpec) -> Array:
+    def retype(self, array: Array, type: ArrayType, spec: PartitionSpec) -> Array:
         """An array of the same buffers with another type and spec."""
         how = self.sharding(spec)
         if array.type is type and array.sharding is how:
@@ -167,7 +167,7 @@ class BlockTrace(BlocksTrace):
                 tracer: BlockTracer = self.box(split_further(self.box(value), spec))
             tracer.causes = tracer.causes | causes
             return tracer
-        stacked = self.renamed(self.placed(value, spec), *self.stacked_form(block))
+        stacked = self.retype(self.placed(value, spec), *self.stacked_form(block))
         return BlockTracer(self, block, stacked, causes)
 
     def leave(self, value: Any, spec: PartitionSpec, nested: bool) -> Any:
@@ -176,14 +176,14 @@ class BlockTrace(BlocksTrace):
             with using_trace(self):
                 return joined_again(tracer, spec)
         whole = whole_type(tracer.type, spec, self.manual)
-        return self.renamed(self.stack(tracer), whole, spec)
+        return self.retype(self.stack(tracer), whole, spec)
 
     def stacked_form(self, block: ArrayType) -> tuple[ArrayType, PartitionSpec]:
         """The type and spec of the array that holds the blocks of a type."""
         spec = leaving_spec(block, self.manual)
         return whole_type(left_type(block, self.manual), spec, self.manual), spec
 
-    def nested(self, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    def run_nested(self, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         return run_blocks(args, params, self)
 
     def apply(
@@ -305,10 +305,10 @@ class BlockTrace(BlocksTrace):
             outs = self.parent.process_primitive(primitive, blocks, params)
             rows.append([np.asarray(x) for x in outs])
         types = rules.type_rule[primitive](*(x.type for x in tracers), **params)
-        arrays = list(map(self.assembled, types, zip(*rows, strict=True)))
+        arrays = list(map(self.assemble, types, zip(*rows, strict=True)))
         return self.traced(primitive, tracers, types, arrays)
 
-    def assembled(self, type: ArrayType, blocks: Sequence[np.ndarray[Any, Any]]) -> Array:
+    def assemble(self, type: ArrayType, blocks: Sequence[np.ndarray[Any, Any]]) -> Array:
         """The array of blocks given as NumPy arrays."""
         whole, spec = self.stacked_form(type)
         how = self.sharding(spec)

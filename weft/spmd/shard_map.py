@@ -297,7 +297,7 @@ class _ShardMapped:
         def flat(*blocks: Any) -> list[Any]:
             if manual.untyped:
                 blocks = tuple([vary(x, manual.axes) for x in blocks])
-            (own,) = closed.replaced([self.function], blocks[:m])
+            (own,) = closed.replace_traced([self.function], blocks[:m])
             inner_args, inner_kwargs = arguments(blocks[n:])
             with substituting(hidden, blocks[m:n]):
                 out = own(*inner_args, **inner_kwargs)

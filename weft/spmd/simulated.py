@@ -95,7 +95,7 @@ class SimulationTrace(BlocksTrace):
         check_not_hidden([value], self.outside)
         return SimulationTracer(self, type_of(value), value, constant=True)
 
-    def nested(self, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    def run_nested(self, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         return run(args, params, self)
 
     def apply(

@@ -40,7 +40,7 @@ def finite_differences(case: PrimitiveApplication) -> None:
         testing.assert_close(outs, one.call(*one.double), what="the value under jvp")
         # Of some operands alone: the others' tangents are symbolic zeros.
         for some in _subsets(places):
-            testing.check_jvp(one.restricted(some), [one.double[i] for i in some])
+            testing.check_jvp(one.restrict_to(some), [one.double[i] for i in some])
 
 
 def _subsets(places: Sequence[int]) -> list[tuple[int, ...]]:
@@ -56,7 +56,7 @@ def linearized(case: PrimitiveApplication) -> None:
     case.smooth()
     for one in case.variants():
         for some in _subsets(one.inexact):
-            testing.check_linearize(one.restricted(some), [one.double[i] for i in some])
+            testing.check_linearize(one.restrict_to(some), [one.double[i] for i in some])
 
 
 def transposed(case: PrimitiveApplication) -> None:
@@ -64,8 +64,8 @@ def transposed(case: PrimitiveApplication) -> None:
     case.smooth(mode="rev")
     for one in case.variants():
         for some in _subsets(one.inexact):
-            testing.check_vjp(one.restricted(some), [one.double[i] for i in some])
-        whole, xs = one.restricted(one.inexact), [one.double[i] for i in one.inexact]
+            testing.check_vjp(one.restrict_to(some), [one.double[i] for i in some])
+        whole, xs = one.restrict_to(one.inexact), [one.double[i] for i in one.inexact]
         count = len(whole(*xs))
         for k in range(count if count > 1 else 0):
             testing.check_vjp(lambda *ys, k=k, f=whole: f(*ys)[k], xs)
@@ -78,7 +78,7 @@ def second_derivatives(case: PrimitiveApplication) -> None:
         raise Skipped("the type rule takes half precision only, which has too few digits")
     for one in case.variants():
         xs = [one.double[i] for i in one.inexact]
-        testing.check_grads(one.restricted(one.inexact), xs, order=2, modes=case.example.modes)
+        testing.check_grads(one.restrict_to(one.inexact), xs, order=2, modes=case.example.modes)
 
 
 def _is_narrow(x: Any) -> bool:
@@ -110,7 +110,7 @@ def _derivatives(case: PrimitiveApplication, given: Mapping[str, Sequence[Any]])
     places = case.inexact
     out = {}
     for name, args in given.items():
-        function, xs = case.restricted(places, args), [args[i] for i in places]
+        function, xs = case.restrict_to(places, args), [args[i] for i in places]
         # Numbers that every dtype has.
         tangents = [testing.exact_array(_coarse(x), type_of(x).dtype) for x in xs]
         outs, moved = jvp(function, tuple(xs), tuple(tangents))

@@ -141,7 +141,7 @@ def mapped_forward(case: PrimitiveApplication) -> None:
 
     def function(*values: Any) -> Any:
         own, tangents = list(values[:n]), values[n:]
-        return jvp(case.restricted(places, own), tuple(own[i] for i in places), tuple(tangents))
+        return jvp(case.restrict_to(places, own), tuple(own[i] for i in places), tuple(tangents))
 
     tangents = [random_like(case.double[i], 7 + i) for i in places]
     check_mapped(function, [*case.double, *tangents], 3, 6)
@@ -156,7 +156,7 @@ def mapped_reverse(case: PrimitiveApplication) -> None:
 
     def function(*values: Any) -> Any:
         own, cts = list(values[:n]), values[n:]
-        found, pullback = vjp(case.restricted(places, own), *(own[i] for i in places))
+        found, pullback = vjp(case.restrict_to(places, own), *(own[i] for i in places))
         return found, pullback(list(cts))
 
     check_mapped(function, [*case.double, *(random_like(x, 9) for x in outs)], 3, 6)

@@ -114,7 +114,7 @@ class PrimitiveApplication:
             return [self]
         return [self, dataclasses.replace(self, double=complex_, known={})]
 
-    def restricted(
+    def restrict_to(
         self, places: Sequence[int], args: Sequence[Any] | None = None
     ) -> Callable[..., list[Any]]:
         """The results that have tangents, as a function of the operands at some indices."""

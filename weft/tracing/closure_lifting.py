@@ -101,7 +101,7 @@ class TracedValues:
             return level[0]
         return ()
 
-    def replaced(self, objects: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    def replace_traced(self, objects: Sequence[Any], values: Sequence[Any]) -> list[Any]:
         """The objects with `values` for their traced values; others stay the same."""
         if not self.found:
             return list(objects)

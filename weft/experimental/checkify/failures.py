@@ -201,7 +201,7 @@ class Failure:
             out += self.slots[types] if types in self.slots else [zeros(type) for type in types]
         return out
 
-    def restricted(self, form: Form) -> Failure:
+    def limit_to(self, form: Form) -> Failure:
         """The failure, limited to the sites of a form."""
         own = self.form
         numbers = tuple(n for n in own.numbers if n in form.numbers)

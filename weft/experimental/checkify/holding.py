@@ -173,7 +173,7 @@ class CheckedRule(Rule):
         failure = self.failed(*args[0])
         found, (outs, tangents) = checked_run(self.categories, derive, args, self.name)
         form = failure.form
-        failed = first_failure(failure, found.restricted(form)).leaves(form)
+        failed = first_failure(failure, found.limit_to(form)).leaves(form)
         zeros = [Zero(type_of(x).tangent()) for x in failed]
         return [*failed, *outs], [*zeros, *tangents]
 

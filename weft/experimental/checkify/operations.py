@@ -79,7 +79,7 @@ operation_rule.append(check_operation)
 
 def discharge(trace: CheckTrace, leaves: Values, form: Form, debug: bool) -> list[Any]:
     """Records a user's check if its category is selected; drops it otherwise."""
-    trace.add(form.failure(leaves).restricted(form.only(trace.categories)))
+    trace.add(form.failure(leaves).limit_to(form.only(trace.categories)))
     return []
 
 
