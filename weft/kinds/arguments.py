@@ -15,7 +15,7 @@ import numpy as np
 from weft import dtypes
 from weft.core.types import type_of, user_value
 from weft.errors import DTypeError, Fix, ShapeError, WeftTypeError
-from weft.errors.argument_errors import NOT_GIVEN, integer_of, not_taken, refuse_sharding
+from weft.errors.argument_errors import NOT_GIVEN, integer_of, refuse_sharding, unsupported_argument
 from weft.kinds.checks import (
     axes_of,
     axis_of,
@@ -126,7 +126,7 @@ def common(operation: str, values: list[Any]) -> Sequence[Any]:
 
 def common_inexact(operation: str, values: list[Any]) -> Sequence[Any]:
     """Promotes operands to a common dtype of real or complex numbers."""
-    values = promoted(operation, *values)
+    values = promote_values(operation, *values)
     dtype = inexact(type_of(values[0]).dtype)
     return [x if type_of(x).dtype == dtype else convert_element_type(x, dtype) for x in values]
 

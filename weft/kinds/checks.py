@@ -28,12 +28,13 @@ from weft.errors import (
 from weft.errors.argument_errors import (
     NOT_GIVEN,
     close_name,
-    described,
+    describe_value,
     integer_of,
     integers_of,
     invalid_value,
     negative_value,
     refusal,
+    unsupported_argument,
 )
 from weft.ops.elementwise.convert import convert_element_type
 from weft.ops.operand_errors import to_dtype
@@ -73,7 +74,7 @@ def check_arrays(*values: Any, argument: str = "", operation: str = "") -> None:
             fix = Fix("array", f"convert it: weft.numpy.array({name})", changes)
         text = f"takes arrays or numbers, not a {type(value).__name__} ({which})"
         message = f"{operation} " * bool(operation) + text
-        got = f"{described(value)} as {which}"
+        got = f"{describe_value(value)} as {which}"
         wanted = "an array, a NumPy array or a number"
         raise refusal(WeftTypeError, message, operation, got, wanted, fix)
 

@@ -312,7 +312,7 @@ def squareplus(x: Real, b: Parameter = 4) -> Array:
     >>> squareplus(np.array([0.0, 1.5]))
     Array([1., 2.], dtype=float32)
     """
-    x, b = promoted("squareplus", x, constant(b, x) if type(b) is float else b)
+    x, b = promote_values("squareplus", x, constant(b, x) if type(b) is float else b)
     shape = broadcast_shape(type_of(x).shape, type_of(b).shape)
     b = broadcasted(b, shape) if type_of(b).shape else b
     return squareplus_p.bind(broadcasted(x, shape), b)

@@ -166,8 +166,8 @@ def update_by_plan(
 ) -> Any:  # fmt: skip
     """An update computed in `dtype`, as one executable; the result has the dtype of `x`."""
     aval = type_of(x)
-    value = broadcasted(_converted(value, dtype), plan.shape)
-    x = _converted(x, dtype)
+    value = broadcasted(_convert(value, dtype), plan.shape)
+    x = _convert(x, dtype)
     fixed = not plan.indexed and 0 not in plan.index_shape
     if operation == "set" and fixed:
         part = reshape(value, plan.sliced_shape())
@@ -207,7 +207,7 @@ def update_window(
     begin: list[Any] = [np.int32(0)] * len(sizes)
     for dim, start in zip(dims, starts, strict=True):
         begin[dim] = start
-    value = broadcasted(_converted(value, dtype), shape)
+    value = broadcasted(_convert(value, dtype), shape)
     value = reshape(value, sizes)
     return _convert(_combine_block(_convert(x, dtype), value, begin, operation), aval.dtype)
 

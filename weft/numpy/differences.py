@@ -13,7 +13,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import not_taken, wrong_shape
+from weft.errors.argument_errors import unsupported_argument, wrong_shape
 from weft.kinds.arguments import (
     Axes,
     Length,

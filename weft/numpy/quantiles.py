@@ -16,7 +16,7 @@ from weft.arrays.array import Array
 from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.errors import Fix, ShapeError, WeftValueError
-from weft.errors.argument_errors import not_taken
+from weft.errors.argument_errors import unsupported_argument
 from weft.kinds.arguments import Axes, Flag, NoSharding, Operand, Out, choice, operand_kind
 from weft.kinds.array_function import array_function, constant
 from weft.kinds.checks import broadcasted, check_arrays, inexact

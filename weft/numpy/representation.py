@@ -17,7 +17,7 @@ from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError, Fix, WeftTypeError
 from weft.errors.argument_errors import refusal
-from weft.kinds.arguments import NEVER, Flag, Operand, Out, Prepared, copied, operand_kind
+from weft.kinds.arguments import NEVER, Flag, Operand, Out, Prepared, copy_kind, operand_kind
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import broadcasted, convert, inexact
 from weft.kinds.kind import Arguments, Kind

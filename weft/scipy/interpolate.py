@@ -170,7 +170,7 @@ class RegularGridInterpolator:
         if isinstance(xi, tuple):
             check_arrays(*xi)
             shape = broadcast_shape(*[type_of(x).shape for x in xi])
-            known = promoted(name, *operands(name, *xi))
+            known = promote_values(name, *operands(name, *xi))
             xi = jnp.stack([broadcasted(x, shape) for x in known], axis=-1)
         check_dimensions("xi", xi, 1, accepted=dtypes.REAL)
         if type_of(xi).ndim == 1 and type_of(xi).size % len(self.grid) == 0:

@@ -199,7 +199,7 @@ class ElementwiseFunction(RealFunction):
         by_name = self.given(taken)
         arrays = by_name.values()
         if self.of_complex and any(x.dtype in dtypes.COMPLEX for x in arrays):
-            return self.of_complex(*promoted(self.operation, *arrays))
+            return self.of_complex(*promote_values(self.operation, *arrays))
         dtype, _ = real_dtype([*arrays])
         shape = broadcast_shape(*[x.shape for x in arrays])
         operands = {name: _prepare(x, computing_dtype(dtype), shape) for name, x in by_name.items()}

@@ -95,10 +95,10 @@ def _solve_broadcast(a: Any, b: Any) -> Any:
     if a.ndim == 2 and b.ndim > 2:
         # One matrix for all: the right-hand sides become columns of one.
         beside = b.transpose(b.ndim - 2, *range(b.ndim - 2), b.ndim - 1)
-        x = solved(a, beside.reshape(a.shape[0], -1)).reshape(beside.shape)
-        return returned(x.transpose(*range(1, b.ndim - 1), 0, b.ndim - 1), dtype)
+        x = solve_batched(a, beside.reshape(a.shape[0], -1)).reshape(beside.shape)
+        return restore_dtype(x.transpose(*range(1, b.ndim - 1), 0, b.ndim - 1), dtype)
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2], operation="linalg.solve")
-    return returned(solved(a, broadcasted(b, (*batch, *b.shape[-2:]))), dtype)
+    return restore_dtype(solve_batched(a, broadcasted(b, (*batch, *b.shape[-2:]))), dtype)
 
 
 @array_function

@@ -51,7 +51,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     """
     check_flags("cholesky", symmetrize_input=symmetrize_input)
     check_matrix(type_of(x), square=True)
-    return cholesky_p.bind(symmetrized(x) if symmetrize_input else x)
+    return cholesky_p.bind(symmetrize(x) if symmetrize_input else x)
 
 
 def symmetrize(x: Any) -> Any:

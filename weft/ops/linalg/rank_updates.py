@@ -97,7 +97,7 @@ def symmetric_product(
             text = "leave both out: alpha * symmetric_product(a_matrix, c_matrix) + beta * c_matrix"
             message, got = f"{name} is no number", f"{name}={value!r:.80}"
             raise WeftTypeError(message, got=got, wanted="a Python number", fix=Fix(name, text))
-    out = mul(matmul(a_matrix, swapped(a_matrix)), scalar(float(alpha), a_matrix))
+    out = mul(matmul(a_matrix, transpose_matrices(a_matrix)), scalar(float(alpha), a_matrix))
     if beta:
         out = add(out, mul(c_matrix, scalar(float(beta), c_matrix)))
     if symmetrize_output:

@@ -18,7 +18,7 @@ from weft.control_flow.loops import map as map_
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import Fix, WeftTypeError
-from weft.errors.argument_errors import not_taken, wrong_shape
+from weft.errors.argument_errors import unsupported_argument, wrong_shape
 from weft.kinds.arguments import NEVER, Flag
 from weft.kinds.array_function import array_function, python_function
 from weft.kinds.checks import check_arrays, check_dimensions, convert

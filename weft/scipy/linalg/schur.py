@@ -123,5 +123,5 @@ def rsf2csf(T: SquareMatrix, Z: SquareMatrix, check_finite: NoEffect = True) -> 
     """
     if T.shape[-1] != Z.shape[-1]:
         raise wrong_shape(f"T: {type_of(T)}, Z: {type_of(Z)}", "a T and a Z of one size")
-    t, z = widened(T), widened(Z)
+    t, z = widen_operand(T), widen_operand(Z)
     return _triangular(t, z, dtypes.to_complex(jnp.promote_types(t.dtype, z.dtype)))

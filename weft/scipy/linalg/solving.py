@@ -119,7 +119,7 @@ Turn = Annotated[Any, Kind(_turn, '0 or "N", 1 or "T", 2 or "C"', ("H", 3, None)
 
 def _system(a: Any, b: Any) -> tuple[Any, Any]:
     """Both in the dtype of the computation, with equal batch dimensions, and b as columns."""
-    a, b = widened(a), widened(b if b.ndim > 1 else b[:, None])
+    a, b = widen_operand(a), widen_operand(b if b.ndim > 1 else b[:, None])
     batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     return broadcasted(a, (*batch, *a.shape[-2:])), broadcasted(b, (*batch, *b.shape[-2:]))
 

@@ -213,4 +213,4 @@ def gmres(
     check_choice(solve_method, tuple(_METHODS), "solve_method")
     count = count_of(restart, "restart", 1)
     options = {"tol": tol, "atol": atol, "maxiter": maxiter, "options": (solve_method, count)}
-    return solution(_restarted, A, b, x0, M, **options), None
+    return solution(_restart_gmres, A, b, x0, M, **options), None

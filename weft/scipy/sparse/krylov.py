@@ -149,4 +149,4 @@ def bicgstab(
     Array([1., 2.], dtype=float32)
     """
     options = {"tol": tol, "atol": atol, "maxiter": maxiter}
-    return solution(_stabilized, A, b, x0, M, **options), None
+    return solution(_bicgstab, A, b, x0, M, **options), None

@@ -203,8 +203,8 @@ class Rotation(NamedTuple):
         check_flag(inverse, "inverse")
         v = _vectors("vectors", vectors, 3)
         broadcast_shape(type_of(self.quat).shape[:-1], type_of(v).shape[:-1])
-        q = quaternions.conjugated(self.quat) if inverse else self.quat
-        return quaternions.applied(*promoted("Rotation.apply", q, v))
+        q = quaternions.conjugate(self.quat) if inverse else self.quat
+        return quaternions.rotate(*promote_values("Rotation.apply", q, v))
 
     @api_boundary
     def inv(self) -> Rotation:
@@ -247,9 +247,9 @@ class Rotation(NamedTuple):
     @api_boundary
     def __mul__(self, other: Any) -> Rotation:
         check_rotation(other)
-        p, q = promoted("Rotation.__mul__", self.quat, other.quat)
+        p, q = promote_values("Rotation.__mul__", self.quat, other.quat)
         broadcast_shape(type_of(p).shape[:-1], type_of(q).shape[:-1])
-        return Rotation(quaternions.composed(p, q))
+        return Rotation(quaternions.compose(p, q))
 
 
 def _check_row(rotation: Rotation, what: str) -> None:

@@ -21,7 +21,7 @@ from weft.core.trace import Tracer
 from weft.core.types import type_of
 from weft.custom_derivatives.custom_jvp_rule import custom_jvp
 from weft.errors import DTypeError, Fix, WeftTypeError
-from weft.errors.argument_errors import not_taken
+from weft.errors.argument_errors import unsupported_argument
 from weft.kinds.arguments import NEVER, Passed, Prepared, common_inexact, count_from
 from weft.kinds.array_function import private_function, python_function
 from weft.kinds.checks import broadcast_shape, check_ranks, computing_dtype, convert
@@ -192,7 +192,7 @@ def _no_derivative(value: Any, call: Arguments) -> None:
     if value != 0:
         why = "weft's own transformations differentiate"
         fix = "leave it out and differentiate in theta and phi with weft.jvp or weft.jacfwd"
-        raise not_taken(call.operation, call.name, value, why, fix, 0)
+        raise unsupported_argument(call.operation, call.name, value, why, fix, 0)
 
 
 Whole = Annotated[Any, Kind(_whole, "integers", ([1], "text", 0.5), 1, False, True, plain=NEVER)]

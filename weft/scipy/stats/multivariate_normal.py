@@ -10,7 +10,7 @@ from weft.arrays.array import Array
 from weft.base.facades import public_names
 from weft.core.types import ArrayType
 from weft.errors import ShapeError
-from weft.kinds.arguments import refused
+from weft.kinds.arguments import refused_kind
 from weft.kinds.checks import broadcast_shape
 from weft.kinds.kind import Arguments
 from weft.ops.linalg.cholesky import cholesky

@@ -15,7 +15,7 @@ from weft import dtypes
 from weft.arrays.array import Array
 from weft.core.types import type_of
 from weft.errors import DTypeError
-from weft.errors.argument_errors import not_taken
+from weft.errors.argument_errors import unsupported_argument
 from weft.kinds.arguments import NEVER, Axis, Flag, Integer, choice
 from weft.kinds.array_function import array_function
 from weft.kinds.checks import check_choice, computing_dtype, inexact
@@ -60,7 +60,7 @@ def _policy(*known: str) -> Kind:
     def take(value: Any, call: Arguments) -> Any:
         if value not in known and isinstance(value, str) and value in _INSTEAD:
             why, instead = "NaN has no rule of its own here", _INSTEAD[value]
-            raise not_taken(call.operation, call.name, value, why, instead, known[0])
+            raise unsupported_argument(call.operation, call.name, value, why, instead, known[0])
         return check_choice(value, known, call.name)
 
     return Kind(take, "what becomes of NaN", ("raise", "skip", 0.5, None), plain=NEVER)
