@@ -140,6 +140,7 @@ INSIDE = {
     "weft.base.notebooks": "how weft's messages name the cell of a notebook",
     "weft.base.terminal": "where weft's messages to a user who waits are written",
     "weft.base.timing": "weft's own account of the time that compiling takes",
+    "weft.tree.static_data.exact_structure": "how programs are found by static data in arguments",
     "weft.tree.difference": "what messages say of two trees",
     "weft.arrays.transfers.guard": "how copies of operands are refused under `transfer_guard`",
     "weft.arrays.transfers.Uncommitted": "the state behind the setting `default_device`",

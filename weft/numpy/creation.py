@@ -100,9 +100,8 @@ def array(
     except RecursionError:
         if not hasattr(object, "__len__"):
             raise
-        message, got = "array: lists are nested too deeply", f"a {type(object).__name__}"
-        wanted = "lists that do not hold themselves, of at most some hundred levels"
-        raise refusal(WeftValueError, message, "array", got, wanted) from None
+        message, wanted = "array: lists are nested too deeply", "fewer levels, no list in itself"
+        raise refusal(WeftValueError, message, "array", type(object).__name__, wanted) from None
     if copy and out is object:
         out = _copied(out)
     ndim = type_of(out).ndim
@@ -209,8 +208,8 @@ def _numbers(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
         return cast_values(np.asarray(value), dtype)
     if dtype.kind in "iu" and isinstance(value, float):
         value = int(value)
-    if dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
-        raise dtypes.does_not_fit(value, dtype, "dtype")  # also where other integers are cut
+    if dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):  # where others are cut, too
+        raise dtypes.does_not_fit(value, dtype, "dtype")
     return np.asarray(dtypes.number(value, dtype, "dtype"))
 
 
