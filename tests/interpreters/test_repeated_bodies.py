@@ -1,5 +1,6 @@
 """Bodies that are compiled once: which are found, what is called, and that values stay the same."""
 
+import os
 import re
 
 import hypothesis
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 
 import weft
 import weft.numpy as jnp
+from processes import python_output
 from weft import config, lax
 from weft.core.jaxpr import Var
 from weft.experimental.xla_metadata import set_xla_metadata
+from weft.interpreters import repeated_bodies
 from weft.interpreters.repeated_bodies import body_p, tokens_of, with_called_bodies
 from weft.layout import Format, Layout
 from weft.lowering import called_bodies
@@ -220,3 +223,54 @@ def test_the_backward_pass_reads_the_least_of_what_the_forward_pass_computes():
     inner = [eqn.params["jaxpr"] for eqn in jitted.eqns if eqn.primitive.name == "jit"]
     widest = max(len(one.outputs) for one in inner)
     assert len(functions[0].outputs) <= widest + 1
+
+
+# ---- programs that are too long for the compiler -----------------------------------------------
+
+
+def long_program(x):
+    """Some 300 equations that do not repeat, some with effects, some held by a jitted function."""
+    rng = np.random.default_rng(4)
+    inner = weft.jit(lambda x: jnp.sin(x) * jnp.cos(x) + 0.5)
+    first = x
+    for i, c in enumerate(rng.uniform(0.8, 1.2, 90)):
+        x = (jnp.sin(x) * c, x * c - x * x * 0.125, inner(x) + 0.25 * first)[i % 3]
+        if i == 40:
+            weft.debug.callback(lambda _: None, x)
+    return x, first + x
+
+
+def test_a_long_program_is_cut_into_calls_that_compute_the_same(monkeypatch):
+    monkeypatch.setattr(repeated_bodies, "LONGEST", 60)
+    monkeypatch.setattr(repeated_bodies, "PIECE", 20)
+    monkeypatch.setattr(repeated_bodies, "CROSSING", 6)
+    x = np.linspace(0.1, 0.9, 5, dtype=np.float32)
+    calls, functions = calls_in(weft.jit(long_program).lower(x))
+    assert calls >= 5 and functions >= 5
+    assert calls_in(weft.jit(lambda x: long_program(x)[0]).lower(x))[0] >= 5
+    for function in (
+        long_program,
+        lambda x: weft.jvp(long_program, (x,), (x,)),
+        weft.grad(lambda x: jnp.sum(long_program(x)[1])),
+        weft.vmap(long_program),
+    ):
+        for one, other in zip(
+            results(function, "call", x), results(function, "inline", x), strict=True
+        ):
+            np.testing.assert_allclose(one, other, rtol=2e-6)
+
+
+def test_a_chain_that_overflows_the_stack_of_the_compiler_compiles():
+    code = """
+import numpy as np, weft, weft.numpy as jnp
+def chain(x, sin):
+    for _ in range(26_000):
+        x = sin(x)
+    return x
+found = weft.jit(lambda x: chain(x, jnp.sin))(jnp.ones(()))
+np.testing.assert_allclose(found, chain(np.float64(1), np.sin), rtol=1e-5)
+"""
+    environment = {**os.environ, "WEFT_CACHE_DIR": "", "WEFT_COMPILE_EFFORT": "full"}
+    for name in ("WEFT_NUM_CPU_DEVICES", "XLA_FLAGS"):
+        environment.pop(name, None)
+    python_output("-c", code, env=environment)

@@ -10,6 +10,10 @@ Safety: two stretches share a function only where their equations have the same 
 parameters, literals and types, and read and write corresponding variables; so they are the same
 function of corresponding values. Equations with effects stand for themselves alone. Only what XLA
 fuses may differ.
+
+A jaxpr of many thousand equations that do not repeat is cut into calls as well: XLA's passes
+recurse over chains of operations, and a chain of some 20,000 overflows the stack of its threads,
+which ends the process.
 """
 
 from __future__ import annotations
@@ -33,6 +37,13 @@ from weft.lowering.called_bodies import REPEATS, is_worth_calling, size_of_equat
 GRAM = 6
 # Periods that are tried in a round, the most frequent ones first, and rounds.
 TRIED, ROUNDS = 8, 8
+
+# A longer stretch of equations is cut into pieces of `PIECE`. XLA 0.10 ends the process at some
+# 20,000 sines, which are a few operations each.
+LONGEST, PIECE = 8_000, 2_000
+# A piece that reads and returns more values is none: XLA's time is quadratic in the operands of a
+# call. Chains whose values are read elsewhere, as by a derivative, are not fused as a whole anyway.
+CROSSING = 100
 
 body_p = Primitive("repeated_body", multiple_results=True, memoise=False)
 
@@ -59,9 +70,35 @@ def with_called_bodies(jaxpr: Jaxpr) -> Jaxpr:
 
 def _with_called_bodies(jaxpr: Jaxpr) -> Jaxpr:
     size, least = total(map(size_of_equation, jaxpr.eqns)), called_bodies.LEAST
-    if size.products < REPEATS * least.products or size.equations < REPEATS * least.equations:
+    repeats = size.products >= REPEATS * least.products
+    if size.equations < (REPEATS * least.equations if repeats else LONGEST):
         return jaxpr
     jaxpr = _inside(jaxpr)
+    return _in_pieces(_repeated_as_calls(jaxpr) if repeats else jaxpr)
+
+
+def _in_pieces(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with calls of its stretches if it is too long for XLA; else itself."""
+    count = len(jaxpr.eqns)
+    if count <= LONGEST:
+        return jaxpr
+    groups: list[Group] = []
+    for start in range(0, count, PIECE):
+        stop = min(start + PIECE, count)
+        eqns = jaxpr.eqns[start:stop]
+        sizes = total(map(size_of_equation, eqns))
+        if not sizes.never_called and not any(eqn.effects for eqn in eqns):
+            _, reads, writes = form_of(eqns)
+            groups.append([RepeatedBody(start, stop, reads, writes)])
+    pieces = BodyCalls(jaxpr, groups, pairs=False)
+    pieces.groups = [
+        group for group in groups if len(group[0].reads) + len(pieces.given(group)) <= CROSSING
+    ]
+    return _with_calls(jaxpr, pieces) if pieces.groups else jaxpr
+
+
+def _repeated_as_calls(jaxpr: Jaxpr) -> Jaxpr:
+    """The jaxpr with calls of equal stretches; itself if there are none."""
     tokens = tokens_of(jaxpr.eqns)
     last_reads = last_reads_of(jaxpr)
     groups: list[Group] = []
@@ -74,7 +111,12 @@ def _with_called_bodies(jaxpr: Jaxpr) -> Jaxpr:
         tokens[run.start : run.stop] = [-1 - i for i in range(run.start, run.stop)]
     if not groups:
         return jaxpr
-    calls = BodyCalls(jaxpr, groups).by_start()
+    return _with_calls(jaxpr, BodyCalls(jaxpr, groups))
+
+
+def _with_calls(jaxpr: Jaxpr, bodies: BodyCalls) -> Jaxpr:
+    """The jaxpr with the calls of some bodies."""
+    calls = bodies.by_start()
     eqns, i = [], 0
     while i < len(jaxpr.eqns):
         stop, eqn = calls.get(i, (i + 1, jaxpr.eqns[i]))
@@ -279,9 +321,10 @@ class Pair:
 
 
 class BodyCalls:
-    """The calls of some groups' bodies."""
+    """The calls of some groups' bodies. `pairs`: a group that reads another one's results may
+    compute some of them again."""
 
-    def __init__(self, jaxpr: Jaxpr, groups: list[Group]) -> None:
+    def __init__(self, jaxpr: Jaxpr, groups: list[Group], pairs: bool = True) -> None:
         self.jaxpr = jaxpr
         self.groups = groups
         # Variable -> (group, body, index among what the body writes).
@@ -292,7 +335,7 @@ class BodyCalls:
             for i, var in enumerate(body.writes)
         }
         self.pairs: dict[int, Pair] = {}
-        for g in range(len(groups)):
+        for g in range(len(groups) if pairs else 0):
             pair = self.pair_of(g)
             taken = {other.group for other in self.pairs.values()}
             if pair is not None and g not in taken and pair.group not in {*taken, *self.pairs}:
