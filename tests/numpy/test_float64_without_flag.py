@@ -163,6 +163,20 @@ ROUNDED: dict[str, Callable[[], Any]] = {
     "scan, closing": _closing(lambda f, b: lax.scan(lambda c, v: (c, f(v)), 0.0, b)[1]),
     "cond, closing": _closing(lambda f, b: lax.cond(True, f, f, b)),
     "checkpoint, closing": _closing(lambda f, b: weft.checkpoint(f)(b)),
+    "scan, of numbers": lambda: lax.scan(lambda c, x: (c, x * jnp.sqrt(2.0)), 0, x64())[1],
+    "map, of numbers": lambda: lax.map(lambda x: x * jnp.exp(0.3), x64()),
+    "fori_loop, of numbers": lambda: lax.fori_loop(0, 2, lambda i, c: c * jnp.log(3.0), x64()),
+    "while_loop, of numbers": lambda: lax.while_loop(
+        lambda c: c[0] < 1, lambda c: (c[0] + 1, c[1] * jnp.sqrt(2.0)), (0, x64())
+    )[1],
+    "checkpoint, of numbers": lambda: weft.checkpoint(lambda x: x * jnp.exp(0.3))(x64()),
+    "cond, closing over": lambda: (lambda f: lax.cond(True, f, f, x64()))(
+        lambda x: x + jnp.asarray(B)
+    ),
+    "scan, closing over": lambda: lax.scan(
+        lambda c, _: (c * jnp.asarray(B), None), x64(), None, length=1
+    )[0],
+    "checkpoint, closing over": lambda: weft.checkpoint(lambda x: x * jnp.asarray(B))(x64()),
 }
 
 

@@ -56,7 +56,7 @@ from weft.interpreters.partial_eval import (
     partial_eval_jaxpr,
     without_debug_effects,
 )
-from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
+from weft.interpreters.rounded_inputs import warn_of_rounding
 from weft.interpreters.staging import check_function, rebuild
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.ops.elementwise.convert import beside_float64
@@ -117,7 +117,7 @@ def checkpoint(
 
         types = [type_of(x) for x in leaves]
         traced = trace_body("checkpoint", fun, in_tree, types, with_static, references=True)
-        warn_of_rounded_inputs(f"checkpoint of {name}", traced.jaxpr, leaves)
+        warn_of_rounding(f"checkpoint of {name}", traced.jaxpr, [*traced.consts, *leaves])
         # `again` marks a jaxpr that computes something a second time.
         params = {"policy": policy, "prevent_cse": prevent_cse, "again": False}
         call = pure_call(traced.jaxpr, traced.consts)

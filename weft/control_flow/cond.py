@@ -63,7 +63,7 @@ from weft.interpreters.linearize import linearize_jaxpr
 from weft.interpreters.one_jaxpr import smaller_equation, split_equation
 from weft.interpreters.partial_eval import all_unknown, dce_jaxpr, partial_eval_jaxpr
 from weft.interpreters.residuals import linearize_sparing
-from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
+from weft.interpreters.rounded_inputs import warn_of_rounding
 from weft.interpreters.staging import function_name, leaf_paths, rebuild
 from weft.interpreters.transpose import transpose_jaxpr
 from weft.interpreters.vmap import vmap_jaxpr
@@ -219,7 +219,7 @@ def bind_branches(
     traced = [trace_body(what, f, in_tree, in_types, references=True) for f in functions]
     _check_branches(what, traced, names, functions)
     for name, body in zip(names, traced, strict=True):
-        warn_of_rounded_inputs(f"{what}: {name}", body.jaxpr, leaves)
+        warn_of_rounding(f"{what}: {name}", body.jaxpr, [*body.consts, *leaves])
     traced, written = pure_branches(traced)
     jaxprs, consts = _share_consts(traced)
     outs = cond_p.bind(index, *consts, *leaves, branches=jaxprs)

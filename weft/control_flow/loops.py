@@ -27,7 +27,7 @@ from weft.errors import (
     api_boundary,
 )
 from weft.errors.argument_errors import invalid_type, invalid_value, not_an_array
-from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
+from weft.interpreters.rounded_inputs import warn_of_rounding
 from weft.interpreters.staging import check_function, check_results, function_name, leaf_paths
 from weft.interpreters.vmap import vmap_flat
 from weft.ops.elementwise.arithmetic import add, sub
@@ -156,7 +156,8 @@ def run_loop(
         lambda out_tree: _pair(what, name, out_tree, carry_tree),
     )
     n = len(carry_types)
-    warn_of_rounded_inputs(f"{what} of {name}", body.jaxpr, [*carry_leaves, *x_leaves])
+    values = [*body.consts, *carry_leaves, *x_leaves]
+    warn_of_rounding(f"{what} of {name}", body.jaxpr, values)
     pure = body.with_references()
     m = n + len(pure.refs)
     loop = Loop(length, bool(reverse), _unroll(what, unroll, length), len(pure.consts), m)

@@ -67,7 +67,7 @@ from weft.interpreters.partial_eval import (
     drop_debug_effects,
     partial_eval_jaxpr,
 )
-from weft.interpreters.rounded_inputs import warn_of_rounded_inputs
+from weft.interpreters.rounded_inputs import warn_of_rounding
 from weft.interpreters.staging import check_function, function_name, rebuild
 from weft.interpreters.vmap import vmap_jaxpr
 from weft.lowering.result_layouts import keep_layouts
@@ -155,7 +155,7 @@ def run_while_loop(
     in_tree = tree.treedef_tuple((carry_tree,))
     condition = trace_body(what, cond_fun, in_tree, body.carry_types, references=True)
     _check_condition(function_name(cond_fun), condition)
-    warn_of_rounded_inputs(f"{what} of {name}", body.jaxpr, leaves)
+    warn_of_rounding(f"{what} of {name}", body.jaxpr, [*body.consts, *leaves])
     pure = body.with_references()
     test, consts = _test_with_references(function_name(cond_fun), condition, pure)
     carry = [*body.start(leaves), *pure.arrays()]

@@ -14,6 +14,7 @@ import numpy as np
 from weft.arrays.conversion import HALVED, WIDE, lost_digits, mark_rounded, warn_once
 from weft.base import source as sources
 from weft.core.jaxpr import Equation, Jaxpr, Literal, Var, eval_jaxpr, jaxprs_in
+from weft.core.trace import bottom_trace, current_trace
 from weft.ops.elementwise.convert import convert_element_type_p
 
 # A value that the program computes from its numbers is looked at if it is no larger.
@@ -73,6 +74,14 @@ def warn_of_numbers(what: str, jaxpr: Jaxpr) -> None:
                 "jnp.float32(2.0)"
             )
             warn_once(text, source)
+
+
+def warn_of_rounding(what: str, jaxpr: Jaxpr, values: Sequence[Any]) -> None:
+    """Warns of inputs and of numbers of a body that is about to run; `values` are its constants
+    and operands."""
+    warn_of_rounded_inputs(what, jaxpr, values)
+    if current_trace() is bottom_trace():
+        warn_of_numbers(what, jaxpr)
 
 
 def _rounded_inputs(jaxpr: Jaxpr) -> RoundedInputs:
