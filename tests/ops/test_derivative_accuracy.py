@@ -221,3 +221,22 @@ def test_the_third_derivative_of_sinc():
             float(mpmath.diff(lambda v: mpmath.sinc(mpmath.pi * v), mpf(float(v)), 3)) for v in x
         ]
     np.testing.assert_allclose(third(x), want, rtol=3e-5, atol=3e-5)
+
+
+@pytest.mark.parametrize(
+    ("function", "reference"),
+    [
+        (nn.softplus, softplus),
+        (nn.log_sigmoid, lambda x: -softplus(-x)),
+        (lambda x: jnp.logaddexp(0.5 * x, -0.5 * x), lambda x: softplus(x) - x / 2),
+    ],
+    ids=["softplus", "log_sigmoid", "logaddexp"],
+)
+def test_the_third_and_fourth_derivatives_of_softplus(function, reference):
+    """Near 0, where the third one vanishes, and in the tails."""
+    third = grad(grad(grad(function)))
+    x = np.array([0.0, 1e-9, -1e-5, 1e-3, 0.3, -2.0, 20.0, -20.0], np.float32)
+    with mpmath.workdps(80):
+        for order, derivative in ((3, third), (4, grad(third))):
+            want = [float(mpmath.diff(reference, mpf(float(v)), order)) for v in x]
+            np.testing.assert_allclose(jit(vmap(derivative))(x), want, rtol=1e-5, atol=1e-30)
