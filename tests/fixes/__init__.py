@@ -35,9 +35,6 @@ NOT_REACHED: dict[str, str] = {
     "weft/runtime/backends/process_end.py:_refuse": (
         "needs a forked process; tests/runtime/test_process_end.py forks some"
     ),
-    "weft/tree/static_data.py:_text": (
-        "the text of an error that jaxlib raises; tests/tree/test_static_data.py applies it"
-    ),
     "weft/export/symbolic_dimensions.py:value_of": (
         "of an export that was changed; tests/export/test_crafted_exports.py changes some"
     ),

@@ -251,4 +251,46 @@ ARRAYS = [
     ),
 ]
 
-FIXES = [*TREES, *ARRAYS]
+
+@tree.register_dataclass
+@dataclasses.dataclass
+class Scaled:
+    """An array with a factor that is part of the program."""
+
+    x: object
+    scale: object = tree.static(default=1.0)
+
+
+@tree.register_dataclass
+@dataclasses.dataclass
+class ScaledByData:
+    """The same with the factor as data."""
+
+    x: object
+    scale: object = 1.0
+
+
+def multiply(scaled):
+    return scaled.x * scaled.scale
+
+
+SCALED = weft.jit(multiply).lower(Scaled(X, 1.0)).compile()
+
+STATIC = [
+    Fixed(
+        "make it a field with data (data_fields, without static=True)",
+        wrong=lambda: weft.jit(multiply)(Scaled(X, np.ones(4))),
+        fixed=lambda fix: weft.jit(multiply)(ScaledByData(X, np.ones(4))),
+        value=np.arange(4.0),
+        error=TreeError,
+    ),
+    Fixed(
+        "call multiply itself, which compiles for all static data",
+        wrong=lambda: SCALED(Scaled(X, True)),
+        fixed=lambda fix: weft.jit(multiply)(Scaled(X, True)),
+        value=np.arange(4.0),
+        error=TreeError,
+    ),
+]
+
+FIXES = [*TREES, *ARRAYS, *STATIC]

@@ -63,8 +63,9 @@ def cast_values(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]
 def _narrow(value: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     """A NumPy array in the default width. Raises OverflowError for an integer that does not fit."""
     if dtype.kind in "iu" and value.size and not dtypes.keeps_low_bits():
+        low, high = dtypes.limits(dtype)
         for end in (value.min(), value.max()):
-            if not dtypes.fits(end, dtype):
+            if not low <= end <= high:
                 raise dtypes.does_not_fit(end, dtype, "value")
     with np.errstate(over="ignore"):  # 1e300 in float32 is infinity
         return value.astype(dtype)

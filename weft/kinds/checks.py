@@ -104,7 +104,7 @@ def operands(operation: str, *values: Any) -> tuple[Any, ...]:
 
 def check_fits(value: Any, dtype: Any, operation: str = "") -> None:
     """Raises WeftOverflowError for a Python integer that does not fit in an integer dtype."""
-    if type(value) is int and dtype in dtypes.INTEGER:
+    if type(value) is int and dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
         dtypes.number(value, dtype, operation=operation)
 
 
