@@ -56,6 +56,7 @@ INSIDE = {
     "weft.arrays.conversion.check_same": "what several processes put on their devices",
     "weft.arrays.array.host_values": "what a number is on the host, for that path",
     "weft.errors.argument_errors": "how weft words its errors for arguments",
+    "weft.errors.with_operation": "how weft words the names of its operations",
     "weft.arrays.array.array_at": "an array that shows its sharding as it was spelled",
     "weft.core.axes.on_devices_in_force": "a sharding over the mesh in force, where one is given",
     "weft.lowering.called_bodies.bodies_are_called": "whether `jit` does the next one",

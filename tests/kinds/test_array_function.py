@@ -354,13 +354,11 @@ TWO_AT_ONCE = {"weft.numpy.linalg.factorizations.svd"}
     "call", [pytest.param(call, id="-".join(map(str, call[:3]))) for call in wrong_calls()]
 )
 def test_wrong_values_are_refused_and_their_fixes_work(call):
-    with pytest.raises((WeftError, OverflowError)) as caught:
+    with pytest.raises(WeftError) as caught:
         call.run(call.value)
     error = caught.value
     assert type(error).__name__ == CLASSES[call.name, call.parameter][call.number]
     assert call.function.operation in str(error)
-    if isinstance(error, OverflowError):
-        return
     assert error.operation and error.got is not None
     said = f"{error.message} {error.got}"
     shown = [repr(call.value)[:40], str(call.value)[:40]]

@@ -93,7 +93,7 @@ def refusals() -> str:
         classes = found.setdefault(f"{call.name} {call.parameter}", [])
         try:
             call.run(call.value)
-        except (WeftError, OverflowError) as error:
+        except WeftError as error:
             classes.append(type(error).__name__)
         else:
             classes.append("-")

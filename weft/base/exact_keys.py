@@ -81,12 +81,8 @@ def is_plain(value: Any) -> bool:
     return True
 
 
-def has_numbers(value: Any) -> bool:
-    """Whether a value may hold numbers, which Python's equality does not tell apart."""
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return any(map(has_numbers, value))
-    if isinstance(value, dict):
-        return any(map(has_numbers, value)) or any(map(has_numbers, value.values()))
+def is_number(value: Any) -> bool:
+    """Whether a value is or may hold a number, which Python's equality does not tell apart."""
     if isinstance(value, (bool, int, *_PARTS, np.generic)):
         return True
     return dataclasses.is_dataclass(value) and not isinstance(value, type)

@@ -16,7 +16,15 @@ from weft.base import source as sources
 from weft.core.trace import Tracer
 from weft.core.types import ArrayType, type_of, user_value
 from weft.dispatch.jit_shardings import has_layout, lies_at, other_layout
-from weft.errors import DeletedArrayError, Fix, TreeError, WeftError, WeftTypeError, WeftValueError
+from weft.errors import (
+    DeletedArrayError,
+    Fix,
+    TreeError,
+    WeftError,
+    WeftOverflowError,
+    WeftTypeError,
+    WeftValueError,
+)
 from weft.errors.argument_errors import conversion_text, describe_value
 from weft.lowering.executables import device_for
 from weft.sharding import Layout, Sharding
@@ -78,7 +86,7 @@ def _mismatch(
     try:
         got = type_of(user_value(leaf))
     except (WeftTypeError, OverflowError) as error:
-        shown = str(error) if isinstance(error, OverflowError) else describe_value(leaf)
+        shown = error.message if isinstance(error, WeftOverflowError) else describe_value(leaf)
         return differs("no array", shown, "array", f"pass an array of type {want}", type=want)
     numbers = isinstance(got.dtype, np.dtype) and isinstance(want.dtype, np.dtype)
     if got.shape != want.shape or (got.dtype != want.dtype and not numbers):

@@ -46,7 +46,11 @@ from weft.dispatch.specialization import Specialization
 from weft.dispatch.static_arguments import hashable_static
 from weft.errors import Fix, LeakedTracerError, WeftTypeError, WeftValueError, trim
 from weft.errors.argument_errors import not_an_array
-from weft.interpreters.rounded_inputs import rounded_inputs, warn_of_numbers, warn_of_rounded_inputs
+from weft.interpreters.rounded_inputs import (
+    rounded_inputs,
+    warn_of_rounded_inputs,
+    warn_of_rounding,
+)
 from weft.interpreters.staging import check_results, function_name, trace_to_jaxpr
 from weft.ops.elementwise.convert import beside_float64
 from weft.refs.discharge import (
@@ -364,8 +368,7 @@ class Jitted(KnownCalls, Generic[P, R_co]):
         # Traced first: the error for a shape that cannot be split then names the argument.
         traced = self._find_or_trace(static, [x.type for x in arrays], in_tree)
         given = [*traced.consts, *(None for _ in arrays)]
-        warn_of_rounded_inputs(f"jit of {self._name}", traced.jaxpr, given)
-        warn_of_numbers(f"jit of {self._name}", traced.jaxpr)
+        warn_of_rounding(f"jit of {self._name}", traced.jaxpr, given)
         call = self._compile_call(traced, formats, arrays, in_tree)
         if rounded_inputs(traced.jaxpr).inputs:
             # A later call may pass other values.

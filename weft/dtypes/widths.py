@@ -24,7 +24,7 @@ from weft.dtypes.dtype_kinds import (
     uint32,
     uint64,
 )
-from weft.errors import Fix, WeftOverflowError
+from weft.errors import Fix, WeftOverflowError, with_operation
 
 
 def default_int() -> np.dtype[Any]:
@@ -120,9 +120,9 @@ def low_bits(value: int, dtype: DType) -> Any:
 # or the one that it has as a value of its own.
 Width = Literal["operand", "dtype", "value"]
 _FIXES = {
-    "operand": "convert what it meets to a dtype that holds it, for example x.astype({wide!r})",
-    "dtype": "ask for a dtype that holds it, for example dtype={wide!r}",
-    "value": "give it a wider dtype, jnp.asarray({value}, {wide!r}), or set enable_x64",
+    "operand": "convert what it meets to a dtype that holds it, for example x.astype({dtype!r})",
+    "dtype": "ask for a dtype that holds it, for example dtype={dtype!r}",
+    "value": "give it a wider dtype, jnp.asarray({value}, {dtype!r}), or set enable_x64",
 }
 
 
@@ -156,11 +156,11 @@ def does_not_fit(
     shown = str(value) if bits <= 256 else f"of {bits} bits"
     candidates = (int32, int64, uint64, float32, float64)
     wide = next((other.name for other in candidates if fits(value, other)), None)
-    data = {"value": shown, "wide": wide, "dtype": wide}
+    data = {"value": shown, "dtype": wide}
     fix = None if wide is None else Fix("wider_dtype", _FIXES[width_of].format(**data), data)
     message = f"the {owner} {'integer' if whole else 'number'} {shown} does not fit in {dtype.name}"
     return WeftOverflowError(
-        f"{operation}: {message}" if operation else message,
+        with_operation(operation, message),
         operation=operation,
         got=shown,
         wanted="{} to {}".format(*limits(dtype)) if is_integer(dtype) else "a finite number",

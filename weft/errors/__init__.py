@@ -490,25 +490,33 @@ _OF_VALUES = (LeakedTracerError, DeletedArrayError, JaxprError, PlatformError)
 _VERBS = ("takes ", "does not ", "is not ", "cannot ", "has no ", "draws ")
 
 
-def name_error(error: BaseException, operation: str, prefix: str = "") -> None:
+def with_operation(operation: str, message: str) -> str:
+    """The message behind the name of the operation, if that has one: `sum: axis is an integer`. A
+    message that begins with a verb is read on from the name: `sum takes arrays or numbers`."""
+    if not operation:
+        return message
+    return f"{operation}{' ' if message.startswith(_VERBS) else ': '}{message}"
+
+
+def name_error(error: BaseException, operation: str, in_front: bool = False) -> None:
     """Gives an error that leaves an operation the name of that, unless the error has one already or
     comes from code of the user's.
 
-    prefix: what its message begins with then. Without one, an error that was made with
-    `operation=None` stays without a name. A message that begins with a verb is read on from the
-    name: `sum takes arrays or numbers`.
+    in_front: whether its message begins with the name then, as one that begins with a verb does in
+    any case. If not, an error that was made with `operation=None` stays without a name.
     """
     if not isinstance(error, WeftError) or error.operation is not None:
         return
-    if not prefix and (not error._awaits_name or isinstance(error, _OF_VALUES)):
+    if not in_front and (not error._awaits_name or isinstance(error, _OF_VALUES)):
         return
     # A transformation does not name what the function that it was given does wrong.
     entry = error.__traceback__
     while entry is not None and source.is_internal(entry.tb_frame.f_code.co_filename):
         entry = entry.tb_next
     if entry is None:
-        prefix = f"{operation} " if error.message.startswith(_VERBS) else prefix
-        error.operation, error.message = operation, prefix + error.message
+        error.operation = operation
+        if in_front or error.message.startswith(_VERBS):
+            error.message = with_operation(operation, error.message)
 
 
 _ExceptHook = Callable[[type[BaseException], BaseException, TracebackType | None], Any]

@@ -19,6 +19,7 @@ from weft.errors import (
     WeftNotImplementedError,
     WeftTypeError,
     WeftValueError,
+    with_operation,
 )
 from weft.runtime.jaxlib.lazy import LazyModule
 
@@ -79,7 +80,7 @@ def negative_value(
     use: Any = NOT_GIVEN,
 ) -> WeftValueError:
     """The error for a number that may not be negative, and is."""
-    message = f"{operation}: " * bool(operation) + f"{argument} is not negative"
+    message = with_operation(operation, f"{argument} is not negative")
     return invalid_value(message, operation, argument, value, wanted, use)
 
 
@@ -216,7 +217,7 @@ def integer_of(value: Any, argument: str, operation: str = "") -> int:
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise
-        message = f"{operation}: " * bool(operation) + f"{argument} is an integer"
+        message = with_operation(operation, f"{argument} is an integer")
         wanted = "an integer that is known while tracing"
         raise invalid_type(message, operation, argument, value, wanted) from None
 
@@ -228,7 +229,7 @@ def integers_of(values: Any, argument: str, operation: str = "") -> tuple[int, .
     except TypeError as error:
         if isinstance(error, WeftTypeError):
             raise
-        message = f"{operation}: " * bool(operation) + f"{argument} is a sequence of integers"
+        message = with_operation(operation, f"{argument} is a sequence of integers")
         wanted = "a sequence of integers that are known while tracing"
         raise invalid_type(message, operation, argument, values, wanted) from None
 

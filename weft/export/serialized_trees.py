@@ -260,7 +260,7 @@ def tree_from_data(value: Any, what: str) -> Any:
         node = (_PLAIN[kind], None)
     elif kind in _MAPPINGS:
         keys = _keys_from_data(fields, children)
-        if kind == "dict" and keys != sorted_keys(keys):
+        if kind == "dict" and keys != _sorted_keys(keys):
             # A dictionary is flattened in the order of its keys: no tree has this structure.
             message, got = f"{what} has a dict in another order than its keys", f"{keys!r:.100}"
             raise invalid_bytes_error(message, got, "sorted keys")
@@ -285,7 +285,7 @@ def tree_from_data(value: Any, what: str) -> Any:
     return pytree.make_treedef(node, children)
 
 
-def sorted_keys(keys: list[Any]) -> list[Any] | None:
+def _sorted_keys(keys: list[Any]) -> list[Any] | None:
     """The keys of a dictionary in the order in which it is flattened; None if they have none."""
     try:
         node = tree.structure(dict.fromkeys(keys, 0)).node_data()

@@ -134,7 +134,7 @@ class ArrayFunction(KnownCalls):
                 return self._record_call(trace, args, kwargs)
             return self._call_new(trace, args, kwargs)
         except Exception as error:
-            name_error(error, self.operation, f"{self.operation}: ")
+            name_error(error, self.operation, in_front=True)
             trim(error)
             raise
 

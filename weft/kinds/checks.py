@@ -24,6 +24,7 @@ from weft.errors import (
     WeftArgumentError,
     WeftTypeError,
     WeftValueError,
+    with_operation,
 )
 from weft.errors.argument_errors import (
     NOT_GIVEN,
@@ -55,7 +56,7 @@ def check_arrays(*values: Any, argument: str = "", operation: str = "") -> None:
             if dtype.kind in "OSUMm":
                 which, _ = _place_of(argument, position, len(values))
                 text = f"a NumPy array of dtype {dtype} holds no numbers ({which})"
-                message = f"{operation}: " * bool(operation) + text
+                message = with_operation(operation, text)
                 wanted = "a numeric or boolean dtype"
                 raise refusal(WeftTypeError, message, operation, f"dtype {dtype}", wanted)
             check_unmasked(value, operation)
@@ -73,7 +74,7 @@ def check_arrays(*values: Any, argument: str = "", operation: str = "") -> None:
             changes = {"argument": argument or position}
             fix = Fix("array", f"convert it: weft.numpy.array({name})", changes)
         text = f"takes arrays or numbers, not a {type(value).__name__} ({which})"
-        message = f"{operation} " * bool(operation) + text
+        message = with_operation(operation, text)
         got = f"{describe_value(value)} as {which}"
         wanted = "an array, a NumPy array or a number"
         raise refusal(WeftTypeError, message, operation, got, wanted, fix)
@@ -126,7 +127,7 @@ def axis_of(axis: Any, ndim: int, operation: str = "") -> int:
     except TypeError:
         if isinstance(axis, Tracer):
             raise  # it says that the number is not known
-        message = f"{operation}: " * bool(operation) + "an axis is an integer"
+        message = with_operation(operation, "an axis is an integer")
         got = f"axis={axis!r:.80}"
         raise refusal(WeftArgumentError, message, operation, got, "an integer") from None
     return canonical_axis(axis, ndim, operation)
@@ -401,7 +402,7 @@ def no_common_shape(
     Its fix inserts dimensions into one operand, if that gives the shape of the largest: a larger
     result would compute something else.
     """
-    message = f"{operation}: " * bool(operation) + f"the {what} do not broadcast together"
+    message = with_operation(operation, f"the {what} do not broadcast together")
     wanted = "lengths that are equal or 1, dimension by dimension from the last"
     whole = max(shapes, key=len)
     wrong = [i for i, s in enumerate(shapes) if common_shape(s, whole) != tuple(whole)]
@@ -429,7 +430,7 @@ def broadcasted(x: Any, shape: tuple[int, ...], operation: str = "") -> Any:
         return x
     lead = len(shape) - len(old)
     if lead < 0 or any(a not in (1, b) for a, b in zip(old, shape[max(lead, 0) :], strict=False)):
-        message = f"{operation}: " * bool(operation) + f"shape {old} does not broadcast to {shape}"
+        message = with_operation(operation, f"shape {old} does not broadcast to {shape}")
         got, wanted = f"shape {old}", f"a shape that broadcasts to {shape}"
         raise ShapeError(message, operation=operation, got=got, wanted=wanted)
     return broadcast_in_dim(x, shape, tuple(range(lead, len(shape))))

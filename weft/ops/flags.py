@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.errors import Fix, WeftTypeError
+from weft.errors import Fix, WeftTypeError, with_operation
 
 
 def check_flag(value: Any, argument: str, *, none: bool = False, operation: str = "") -> None:
@@ -20,7 +20,7 @@ def check_flag(value: Any, argument: str, *, none: bool = False, operation: str 
         bool(value)  # raises for a traced value: the operation depends on the flag
         return
     message, got = f"{argument} is True or False", f"{argument}={value!r:.80}"
-    message = f"{operation}: " * bool(operation) + message
+    message = with_operation(operation, message)
     wanted = "True, False or None" if none else "True or False"
     fix = Fix("flag", f"pass {argument}=True or {argument}=False", {"argument": argument})
     raise WeftTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.core.types import ArrayType, type_of
-from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary
+from weft.errors import Fix, WeftTypeError, WeftValueError, api_boundary, with_operation
 from weft.errors.argument_errors import close_name, invalid_class, invalid_type, invalid_value
 from weft.ops.structural.extended_dtypes import KeyDType
 from weft.settings.kinds import generators
@@ -202,7 +202,7 @@ def generator_named(name: str, operation: str = "") -> Generator:
     if generator is None:
         close = close_name(name, tuple(_by_name)) or next(iter(_by_name))
         text = f"there is no random generator named {name!r}"
-        message = f"{operation}: " * bool(operation) + text
+        message = with_operation(operation, text)
         wanted = "one of " + ", ".join(map(repr, _by_name))
         fix = Fix("impl", f"pass impl={close!r}, or leave impl out", {"impl": close})
         raise invalid_value(message, operation, "impl", name, wanted, fix=fix)

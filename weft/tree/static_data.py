@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft import config
-from weft.base.exact_keys import exact_key, has_numbers
+from weft.base.exact_keys import exact_key, is_number
 from weft.base.program_caches import BoundedCache
 from weft.errors import Fix, TreeError, explanations
 from weft.runtime import pytree
@@ -64,9 +64,9 @@ def _new_key(treedef: Any) -> Any:
         if config.lenient():  # As in JAX, a first call with an array works.
             return object()
         raise next(_refusals(cls, data, hashed=False))
-    if any(_compares_badly(data) for _, _, data, *_ in nodes):
+    if any(any(map(_compares_badly, _values_in(node[2]))) for node in nodes):
         return tuple([(kind, arity, cls, _data_key(data)) for kind, arity, data, cls, *_ in nodes])
-    places = [i for i, node in enumerate(nodes) if node[2] is not None and has_numbers(node[2])]
+    places = [i for i, node in enumerate(nodes) if any(map(is_number, _values_in(node[2])))]
     _known[treedef] = treedef, places
     return exact_structure(treedef)
 
@@ -86,13 +86,19 @@ def _data_key(value: Any) -> Any:
     return key
 
 
+def _values_in(data: Any) -> Iterator[Any]:
+    """The values in static data, out of the containers of Python that hold them."""
+    if isinstance(data, (list, tuple, set, frozenset, dict)):
+        parts = [*data, *data.values()] if isinstance(data, dict) else data
+        for part in parts:
+            yield from _values_in(part)
+    else:
+        yield data
+
+
 def _compares_badly(value: Any) -> bool:
-    """Whether static data hold NaN, which is not equal to itself, or a NumPy scalar, which has no
-    truth value of equality with a list."""
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return any(map(_compares_badly, value))
-    if isinstance(value, dict):
-        return any(map(_compares_badly, value)) or any(map(_compares_badly, value.values()))
+    """Whether a value is NaN, which is not equal to itself, or a NumPy scalar, which has no truth
+    value of equality with a list."""
     return isinstance(value, np.generic) or (isinstance(value, (float, complex)) and value != value)
 
 

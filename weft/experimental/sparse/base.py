@@ -11,7 +11,7 @@ from weft import tree
 from weft.api.jit import block_until_ready
 from weft.api.vmap import mapped_classes
 from weft.core.types import type_of
-from weft.errors import WeftNotImplementedError
+from weft.errors import WeftNotImplementedError, with_operation
 from weft.runtime.jaxlib.lazy import LazyModule
 from weft.typing import Array
 
@@ -42,7 +42,7 @@ class SparseInfo(NamedTuple):
 def unsupported(what: str, got: Any, operation: str = "") -> WeftNotImplementedError:
     """The error for an operation that has no sparse form, with the name of one without a
     boundary."""
-    message = f"{operation}: " * bool(operation) + what
+    message = with_operation(operation, what)
     wanted = "an operation whose result is sparse; weft.experimental.sparse.todense makes it dense"
     return WeftNotImplementedError(message, operation=operation, got=f"{got}", wanted=wanted)
 

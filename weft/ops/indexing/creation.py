@@ -112,7 +112,7 @@ def _as_dtype(value: Any, dtype: Any, operation: str) -> Any:
         fix = Fix("random_key", "make keys with weft.random.key and weft.random.split")
         raise DTypeError(message, operation=operation, got=got, wanted=wanted, fix=fix)
     if isinstance(value, (*_NUMBERS, np.generic)):
-        if type(value) is int and dtype in dtypes.INTEGER and not dtypes.fits(value, dtype):
+        if type(value) is int and dtype in dtypes.INTEGER:
             return dtypes.number(value, dtype, "dtype")
         return cast_values(np.asarray(value), dtype)[()]
     return convert_element_type(value, dtype)

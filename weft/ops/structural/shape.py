@@ -19,7 +19,7 @@ from weft.core.access_pattern import Inner, Reads, full_read, regrouped
 from weft.core.jaxpr import Equation
 from weft.core.rules import AxisData, Dims, Values
 from weft.core.types import ArrayType, type_of
-from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError
+from weft.errors import AxisError, DTypeError, Fix, ShapeError, WeftValueError, with_operation
 from weft.errors.argument_errors import integer_of, integers_of, refuse_sharding
 from weft.ops.declare import emit_reduction, linear_jvp, primitive, result_type
 from weft.ops.flops import of_reduction
@@ -43,7 +43,7 @@ def canonical_axis(axis: int, ndim: int, operation: str = "") -> int:
     index = integer_of(axis, "an axis", operation)
     if not -ndim <= index < ndim:
         text = f"axis {axis} is out of range for an array of {ndim} dimensions"
-        message = f"{operation}: " * bool(operation) + text
+        message = with_operation(operation, text)
         got = f"axis {axis}"
         raise AxisError(message, operation=operation, got=got, wanted=f"{-ndim} <= axis < {ndim}")
     return index % ndim if ndim else 0
@@ -64,7 +64,7 @@ def canonical_axes(
     given = (axes,) if not isinstance(axes, (tuple, list)) else tuple(axes)
     out = tuple(canonical_axis(axis, ndim, operation) for axis in given)
     if len(set(out)) != len(out):
-        message = f"{operation}: " * bool(operation) + "an axis is given twice"
+        message = with_operation(operation, "an axis is given twice")
         got = f"axes {given} of an array of {ndim} dimensions"
         raise AxisError(message, operation=operation, got=got, wanted="each axis once")
     return out
